@@ -11,7 +11,7 @@ from spark_eos.clients.records import Header
 from spark_eos.errors import InvalidRecordError
 from spark_eos.protocol.types import LATEST_MS
 
-__all__ = ["as_bytes", "as_timestamp", "check_headers"]
+__all__ = ["as_bytes", "as_timestamp", "bytes_of", "check_headers"]
 
 
 def as_bytes(value: object, what: str) -> bytes:
@@ -21,6 +21,11 @@ def as_bytes(value: object, what: str) -> bytes:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     raise InvalidRecordError(f"a record's {what} must be bytes, text or None, not {type(value).__name__}")
+
+
+def bytes_of(headers: Sequence[Header]) -> int:
+    """How many bytes they are, as `spark_eos.log.data.arrow.bytes_of_rows` counts them in columns."""
+    return sum(8 + len(name.encode()) + (0 if value is None else len(value)) for name, value in headers)
 
 
 def check_headers(headers: Sequence[Header]) -> None:

@@ -117,7 +117,8 @@ PRODUCER = Table(
         "max.request.size",
         Integer(1, MAX_INT),
         1_048_576,
-        "A record of more bytes is refused (`RecordTooLargeError`).",
+        "A record, or a row of `send_arrow`, of more bytes is refused (`RecordTooLargeError`): its key, value and "
+        "headers, or all its columns, count.",
         _PRODUCER,
     ),
     Option(

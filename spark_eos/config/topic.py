@@ -65,7 +65,8 @@ TOPIC = Table(
         "max.message.bytes",
         Integer(-1, None),
         1_048_588,
-        "A larger record is refused; a topic with a schema has no limit unless this is set.",
+        "A larger record is refused: its key, value and headers, or all its columns, count. A topic with a schema has "
+        "no limit unless this is set.",
         _TOPICS,
     ),
     Option(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import cProfile
 import pstats
 
+import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
@@ -64,6 +65,55 @@ def test_the_largest_record_of_a_topic(log):
             producer.send("t", bytes(2001)).result(10)
         producer.abort_transaction()
     assert read(log) == [bytes(2000)]
+
+
+HEADERS = [("name", b"v" * 500), ("näme", None)]
+BYTES_OF_HEADERS = (4 + 4 + 4 + 500) + (4 + 5 + 4)
+
+
+@pytest.mark.parametrize("limit", ["max.message.bytes", "max.request.size"])
+@pytest.mark.parametrize("way", ["send", "send_arrow"])
+def test_all_of_a_record_counts(log, limit, way):
+    """Key, value and headers, however they come: to the byte the same for both calls."""
+    size = 1 + 2 + BYTES_OF_HEADERS
+    small = {limit: size - 1}
+    Admin(log).create_topic("t", config=small if limit == "max.message.bytes" else {})
+    Admin(log).create_topic("u", config={limit: size} if limit == "max.message.bytes" else {})
+
+    def sent(producer, topic):
+        if way == "send":
+            return producer.send(topic, b"12", key=b"k", headers=HEADERS)
+        named = [[{"key": key, "value": value} for key, value in HEADERS]]
+        return producer.send_arrow(topic, pa.table({"key": [b"k"], "value": [b"12"], "headers": named}))
+
+    with (
+        Producer(log, small if limit == "max.request.size" else {}) as producer,
+        pytest.raises(RecordTooLargeError, match=f"has {size} bytes.*max.request.size"),
+    ):
+        sent(producer, "t").result(10)
+    with Producer(log, {limit: size} if limit == "max.request.size" else {}) as producer:
+        sent(producer, "u").result(10)
+    assert (read(log), read(log, "u")) == ([], [b"12"])
+
+
+def test_headers_fill_the_buffer(log):
+    """Those of a transaction wait in files once they outgrow ``buffer.memory``, as values do."""
+    with Producer(log, {"transactional.id": "app", "buffer.memory": 10_000}) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        for _ in range(30):
+            producer.send("t", b"v", headers=HEADERS)
+        assert producer._transactions.pending.buffers["t"].listed.bytes < 10_000
+        producer.commit_transaction()
+    assert len(read(log)) == 30
+
+
+def test_rows_of_columns_have_the_limit_of_the_request(log):
+    Admin(log).create_topic("t", schema=pa.schema([("a", pa.list_(pa.string()))]))
+    with Producer(log, max_request_size=99) as producer:
+        with pytest.raises(RecordTooLargeError, match=r"row 1 .* 104 bytes.*limit of 99"):
+            producer.send_arrow("t", pa.table({"a": [["x"], ["y" * 100]]})).result(10)
+        producer.send_arrow("t", pa.table({"a": [["x"], ["y" * 95]]})).result(10)
 
 
 def test_a_transaction_larger_than_the_buffer_is_one_entry(log, store):

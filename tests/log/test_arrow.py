@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_eos.log.data import arrow
-from spark_eos.log.data.arrow import take_rows
+from spark_eos.log.data.arrow import bytes_of_rows, take_rows
 from tests.tiers import examples
 
 TYPES = {
@@ -104,6 +105,57 @@ def test_bytes_below_a_null_do_not_make_it_a_value():
     hidden = pa.Array.from_buffers(pa.binary(), 3, [pa.py_buffer(b"\x05"), ends, pa.py_buffer(b"abcxyzdef")])
     found = take_rows(pa.RecordBatch.from_arrays([hidden], names=["a"]), np.array([2, 1, 0]))
     assert found.column(0).to_pylist() == [b"def", None, b"abc"]
+
+
+def counted(value, type_, *, inside=True):
+    """`bytes_of_rows`, value by value."""
+    types = pa.types
+    if types.is_struct(type_):
+        return sum(counted((value or {}).get(field.name), field.type) for field in type_)
+    if types.is_string(type_) or types.is_binary(type_):
+        return 4 * inside + len((value or "").encode() if isinstance(value or "", str) else value)
+    if types.is_list(type_):
+        return 4 * inside + sum(counted(one, type_.value_type) for one in value or ())
+    if types.is_map(type_):
+        pairs = ((counted(key, type_.key_type), counted(one, type_.item_type)) for key, one in value or ())
+        return 4 * inside + sum(map(sum, pairs))
+    return type_.bit_width // 8 or 1
+
+
+ROWS = {
+    pa.string(): ["", "ä", None, "abc"],
+    pa.binary(): [b"abc", None, b""],
+    pa.bool_(): [True, None, False],
+    pa.int16(): [1, None, 3],
+    pa.decimal128(9, 2): [None, Decimal("1.00")],
+    pa.list_(pa.int8()): [[1, None], [], None, [1, 2, 3]],
+    pa.list_(pa.string()): [["a", None, ""], None, [], ["bcd"]],
+    pa.list_(pa.list_(pa.string())): [[["a"], None, []], None, [["b", "c"], ["d"]]],
+    pa.struct([("a", pa.int32()), ("b", pa.int8())]): [{"a": 1, "b": None}, None],
+    pa.struct([(f"f{at}", pa.int64()) for at in range(40)]): [{}, None],
+    pa.struct([("a", pa.int32()), ("b", pa.string())]): [{"a": 1, "b": "x"}, None, {"a": None, "b": None}],
+    pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])): [
+        [{"key": "k", "value": b"v"}, {"key": "", "value": None}],
+        None,
+        [{"key": "long", "value": b"value"}],
+    ],
+    pa.map_(pa.string(), pa.float64()): [[("a", 1.0), ("bc", None)], [], None, [("d", 2.0)]],
+    pa.map_(pa.int8(), pa.list_(pa.binary())): [[(1, [b"x", None]), (2, None)], None, [(3, [b"yz"])]],
+    pa.list_(pa.struct([])): [[{}, {}], None],
+}
+
+
+@pytest.mark.parametrize("type_", ROWS)
+def test_all_that_is_in_a_row_counts(type_):
+    rows = ROWS[type_]
+    column = pa.array(rows, type_)
+    expected = [0 if row is None else counted(row, type_, inside=False) for row in rows]
+    for first in range(len(rows) + 1):
+        for end in range(first, len(rows) + 1):
+            part = column.slice(first, end - first)
+            found = np.zeros(end - first, np.int64) + bytes_of_rows(part)
+            assert found.tolist() == expected[first:end]
+            assert sum(found) <= 8 * part.nbytes
 
 
 def test_nothing_beyond_the_rows_is_kept():

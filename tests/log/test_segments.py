@@ -569,13 +569,47 @@ def test_the_limit_counts_a_row_without_a_key(store):
         segment.append(rows, 0)
 
 
-def test_the_limit_counts_text_and_bytes_of_a_schema(store):
-    layout = Layout.typed(pa.schema([("a", pa.string()), ("n", pa.int64()), ("b", pa.binary())]), 1)
-    rows = pa.table({"a": ["x", "xx"], "n": [1, 2], "b": [b"y" * 8, b"y" * 9]})
-    with writer(store, layout, max_message_bytes=10) as segment:
-        with pytest.raises(RecordTooLargeError, match=r"row 1 .* 11 bytes"):
+def test_the_limit_counts_headers(store):
+    headers = [
+        [],
+        None,
+        [{"key": "k", "value": b"v" * 9}, {"key": "kk", "value": None}],
+        [{"key": "k", "value": b"v"}],
+    ]
+    rows = pa.table({"value": ["v"] * 4, "headers": pa.array(headers, KAFKA.physical.field("headers").type)})
+    size = 1 + (4 + 1 + 4 + 9) + (4 + 2 + 4)
+    with writer(store, max_message_bytes=size - 1) as segment:
+        with pytest.raises(RecordTooLargeError, match=f"row 2 .* {size} bytes"):
+            segment.append(rows, 0)
+        segment.append(rows.take([0, 1, 3]), 0)
+    with writer(store, max_message_bytes=size) as segment:
+        segment.append(rows, 0)
+
+
+def test_the_limit_counts_all_of_a_schema_but_the_timestamp(store):
+    layout = Layout.typed(pa.schema([("a", pa.string()), ("n", pa.int64()), ("b", pa.list_(pa.int16()))]), 1)
+    rows = pa.table(
+        {"a": ["x", "xx"], "n": [1, None], "b": pa.array([[1, None], [1] * 9], pa.list_(pa.int16()))}
+    )
+    with writer(store, layout, max_message_bytes=19) as segment:
+        with pytest.raises(RecordTooLargeError, match=r"row 1 .* 20 bytes"):
             segment.append(rows, 0)
         segment.append(rows.slice(0, 1), 0)
+
+
+@pytest.mark.parametrize("wide", [pa.bool_(), pa.int8(), pa.float64()])
+def test_the_limit_counts_long_lists(store, wide):
+    """Whatever a column takes in memory: a bool counts as a byte."""
+    layout = Layout.typed(pa.schema([("a", pa.list_(wide))]), 1)
+    width = wide.bit_width // 8 or 1
+    rows = pa.table({"a": pa.array([[None] * 100], pa.list_(wide))})
+    with writer(store, layout, max_message_bytes=100 * width) as segment:
+        segment.append(rows, 0)
+    with (
+        writer(store, layout, max_message_bytes=100 * width - 1) as segment,
+        pytest.raises(RecordTooLargeError),
+    ):
+        segment.append(rows, 0)
 
 
 # -- The end of a writer ----------------------------------------------------------------------------

@@ -40,10 +40,26 @@ MUTANTS = (
     Mutant(
         "records-without-a-key-wait",
         "spark_eos/clients/producer/producer.py",
-        "            if key is None and buffer.needs_key:",
-        "            if False:",
+        "            if bare > buffer.record_bytes or (key is None and buffer.needs_key):",
+        "            if bare > buffer.record_bytes:",
         "one record without a key spoils all that were sent beside it",
         ("tests/clients/test_keys_of_compacted_topics.py",),
+    ),
+    Mutant(
+        "headers-do-not-count",
+        "spark_eos/clients/producer/producer.py",
+        "bytes_of(headers) if headers else 0",
+        "0",
+        "a record with large headers spoils all that were sent beside it",
+        ("tests/clients/test_long_values.py",),
+    ),
+    Mutant(
+        "lists-do-not-count",
+        "spark_eos/log/data/arrow.py",
+        "        until = until * inner if isinstance(inner, int) else inner[until]\n",
+        "",
+        "what is in lists is not part of a record's size",
+        ("tests/log/test_arrow.py",),
     ),
     Mutant(
         "headers-without-a-name",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -105,7 +106,7 @@ class TopicBuffer:
 
     With ``keep`` all of them stay in memory until the end, so that staging can be tried again after an
     error of the store; without, whatever outgrows ``buffer_bytes`` waits in files. ``request_bytes`` bounds
-    a record that comes alone. ``is_stuck`` is as in `Outcome`.
+    a record. ``is_stuck`` is as in `Outcome`.
 
     Every call may be interrupted (Ctrl-C) anywhere: then rows may be half handed on, and either they are staged
     again, or `finish` refuses.
@@ -135,8 +136,9 @@ class TopicBuffer:
         """What timestamps the topic allows. Checked before a record is added: it must not spoil those that wait."""
         self._partitioner = partitioner
         self._fitting = Fitting(layout_of(topic))
-        self._compression = compression
-        self._buffer_bytes = buffer_bytes
+        self._stage = partial(
+            log.stage, compression=compression, buffer_bytes=buffer_bytes, request_bytes=request_bytes
+        )
         self._keep = keep
         self._broken = False
         self._is_stuck = is_stuck
@@ -328,9 +330,7 @@ class TopicBuffer:
 
     def _append(self, rows: pa.RecordBatch | pa.Table, targets: Partitions) -> None:
         if self._writer is None:
-            self._writer = self._log.stage(
-                self.topic, compression=self._compression, buffer_bytes=self._buffer_bytes
-            )
+            self._writer = self._stage(self.topic)
         try:
             self._writer.append(rows, targets)
         except (RetriableError, StorageError):

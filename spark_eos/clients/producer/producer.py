@@ -14,7 +14,7 @@ from spark_eos.clients.producer.futures import RecordFuture
 from spark_eos.clients.producer.information import ProducerInformation
 from spark_eos.clients.producer.transaction_manager import ClientState
 from spark_eos.clients.records import Header, RecordMetadata
-from spark_eos.clients.validation import as_bytes, as_timestamp, check_headers
+from spark_eos.clients.validation import as_bytes, as_timestamp, bytes_of, check_headers
 from spark_eos.errors import (
     EosLogError,
     InvalidRecordError,
@@ -27,7 +27,7 @@ from spark_eos.errors import (
 __all__ = ["Producer"]
 
 ROW_OVERHEAD_BYTES = 64
-"""What a record takes in memory beyond its key and value."""
+"""What a record takes in memory beyond its key, value and headers."""
 
 _IN_TRANSACTION = ClientState.IN_TRANSACTION
 
@@ -160,6 +160,7 @@ class Producer(ProducerInformation):
         ):
             key, value, headers = self._as_stored(topic, key, value, headers)
         bare = (0 if value is None else len(value)) + (0 if key is None else len(key))
+        bare += bytes_of(headers) if headers else 0
         transactions = self._transactions
         with self._lock:
             # This runs for each record, and a call takes as long as what is done in it: there are few.
@@ -173,13 +174,8 @@ class Producer(ProducerInformation):
             if timestamp_ms is not None:
                 timestamp_ms = as_timestamp(timestamp_ms)
                 buffer.times.check(timestamp_ms)
-            if bare > buffer.record_bytes:
+            if bare > buffer.record_bytes or (key is None and buffer.needs_key):
                 return self._refuse_record(buffer, bare, on_delivery)
-            if key is None and buffer.needs_key:
-                raise InvalidRecordError(
-                    f"a record for topic {topic!r} has no key, and the topic is compacted (cleanup.policy): give it a "
-                    "key, or set cleanup.policy=delete"
-                )
             size = bare + ROW_OVERHEAD_BYTES
             if transactions is None:
                 self._count(gathered, size)
@@ -364,10 +360,15 @@ class Producer(ProducerInformation):
     def _refuse_record(
         self, buffer: TopicBuffer, size: int, on_delivery: OnDelivery | None
     ) -> RecordFuture[Any]:
-        """The future of a record of so many bytes that cannot come, or not one by one."""
+        """The future of a record of so many bytes that cannot come, or not one by one, or not without a key."""
         topic = buffer.topic
         if topic.schemas:
             raise InvalidRecordError(f"topic {topic.name!r} has a schema: send its rows with send_arrow")
+        if size <= buffer.record_bytes:
+            raise InvalidRecordError(
+                f"a record for topic {topic.name!r} has no key, and the topic is compacted (cleanup.policy): give it a "
+                "key, or set cleanup.policy=delete"
+            )
         return self._refuse(
             RecordTooLargeError(
                 f"a record for topic {topic.name!r} has {size} bytes; at most {buffer.record_bytes} are possible "

@@ -1,4 +1,4 @@
-"""Arrow arrays straight from numbers, and rows taken by their numbers.
+"""Arrow arrays straight from numbers, rows taken by their numbers, and how large they are.
 
 ``pa.array`` and ``pa.scalar`` import pandas before they do anything: 0.3 s in every new worker of Spark, and 30,000
 objects more for each of its garbage collections.
@@ -6,13 +6,18 @@ objects more for each of its garbage collections.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["array_from_numpy", "constant_array", "take_rows"]
+__all__ = ["array_from_numpy", "bytes_of_rows", "constant_array", "take_rows"]
+
+_LENGTH_BYTES = 4
+
+Bytes: TypeAlias = "int | npt.NDArray[Any]"
+"""One number if it is the same for all."""
 
 
 def array_from_numpy(values: npt.NDArray[Any], type_: pa.DataType) -> pa.Array:
@@ -42,14 +47,63 @@ def take_rows(batch: pa.RecordBatch, order: npt.NDArray[np.int64]) -> pa.RecordB
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
+def bytes_of_rows(column: pa.Array) -> Bytes:
+    """How many bytes each row has in it. The types are those in which rows are stored.
+
+    A null has none; text and bytes have as many as there are; all else is as wide as its type. In lists, maps and
+    structs each text, bytes and list has 4 more, for its length, and a null is as wide as its type.
+    """
+    found: Bytes
+    if _is_text(column.type):
+        found = np.diff(_offsets(column))
+    else:
+        found = _ends(column)
+        if not isinstance(found, int):
+            found = np.diff(found) - (0 if pa.types.is_struct(column.type) else _LENGTH_BYTES)
+    if column.null_count:
+        found = found * np.from_dlpack(column.is_valid().cast(pa.int64()))
+    return found
+
+
+def _ends(column: pa.Array) -> Bytes:
+    """How many bytes there are before each value, and after the last one; or, if they all have as many, how many."""
+    types, type_, count = pa.types, column.type, len(column)
+    if types.is_struct(type_):
+        parts = [_ends(column.field(at)) for at in range(type_.num_fields)]
+        if all(isinstance(one, int) for one in parts):
+            return int(sum(parts))
+        return sum((_risen(one, count) for one in parts), np.zeros(count + 1, np.int64))
+    if not _is_text(type_) and not types.is_list(type_) and not types.is_map(type_):
+        return max(int(type_.bit_width) // 8, 1)
+    offsets = _offsets(column)
+    first = int(offsets[0])
+    until = offsets.astype(np.int64) - first
+    if not _is_text(type_):
+        inner = _ends(column.values.slice(first, int(until[-1])))
+        until = until * inner if isinstance(inner, int) else inner[until]
+    return until + _risen(_LENGTH_BYTES, count)
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type_) or pa.types.is_binary(type_))
+
+
+def _offsets(column: pa.Array) -> npt.NDArray[np.int32]:
+    """Where each value begins, and the last one ends."""
+    if not len(column):
+        return np.zeros(1, np.int32)
+    return np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+
+
+def _risen(each: Bytes, count: int) -> npt.NDArray[np.int64]:
+    return np.arange(count + 1) * each if isinstance(each, int) else each
+
+
 def _width(column: pa.Array) -> int:
     """How many bytes each value has, if it is text or bytes and they all have as many; else 0."""
-    types = pa.types
-    if not (types.is_binary(column.type) or types.is_string(column.type)):
+    if not _is_text(column.type) or not len(column) or column.null_count:
         return 0
-    if not len(column) or column.null_count:
-        return 0
-    ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+    ends = _offsets(column)
     width = int(ends[1] - ends[0])
     # Most columns are told apart by their ends alone.
     if ends[-1] - ends[0] != width * len(column) or (np.diff(ends) != width).any():

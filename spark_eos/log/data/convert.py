@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_eos.errors import InvalidRecordError, RecordTooLargeError, SchemaMismatchError
-from spark_eos.log.data.arrow import constant_array
+from spark_eos.log.data.arrow import bytes_of_rows, constant_array
 from spark_eos.log.data.layout import Layout, normalise_type
 from spark_eos.log.data.timestamps import TimestampBounds
 from spark_eos.log.data.value_ranges import first_without_name, outside
@@ -25,8 +26,8 @@ class RowConverter:
     """Turns record batches into `Columns` of one topic, or refuses them.
 
     ``now_ms`` is the timestamp of rows that have none, ``times`` bounds the others. A row without a value in any of the
-    columns ``keys`` is refused: where the topic is compacted. ``max_message_bytes`` (None: no
-    limit) bounds a row's text and bytes: key and value, or all string and binary columns of a topic with a schema.
+    columns ``keys`` is refused: where the topic is compacted. ``max_message_bytes`` (None: no limit) bounds all that is
+    in a row but its timestamp (`bytes_of_rows`).
     """
 
     def __init__(
@@ -197,24 +198,19 @@ class RowConverter:
             )
 
     def _check_sizes(self, columns: Columns, limit: int) -> None:
-        sized = [
-            array
-            for array in columns
-            if array is not None and (pa.types.is_binary(array.type) or pa.types.is_string(array.type))
-        ]
-        # No row is larger than all of them together, which costs nothing to know, nor than the longest values
-        # together, which costs little.
-        if sum(array.nbytes for array in sized) <= limit:
+        given = [array for at, array in enumerate(columns) if array is not None and at != self._time_at]
+        # No row is larger than all of them together, which costs nothing to know (a bool counts as a byte, and takes a
+        # bit), nor than the largest values together.
+        if 8 * sum(array.nbytes for array in given) <= limit:
             return
-        if sum(pc.max(pc.binary_length(array)).as_py() or 0 for array in sized) <= limit:
+        sizes = [bytes_of_rows(array) for array in given]
+        if sum(one if isinstance(one, int) else int(one.max(initial=0)) for one in sizes) <= limit:
             return
-        total = None
-        for array in sized:
-            lengths = pc.binary_length(array).cast(pa.int64()).fill_null(0)
-            total = lengths if total is None else pc.add(total, lengths)
-        largest = pc.max(total).as_py()
-        if largest > limit:
-            row = pc.index(total, largest).as_py()
+        total = np.zeros(len(given[0]), np.int64)
+        for one in sizes:
+            total += one
+        row = int(total.argmax())
+        if (largest := int(total[row])) > limit:
             raise RecordTooLargeError(
                 f"row {row} of the batch for topic {self._topic!r} has {largest} bytes, more than the limit of {limit} "
                 "(max.message.bytes of the topic, or max.request.size of the write); raise it or send smaller rows"

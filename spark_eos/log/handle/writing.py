@@ -279,7 +279,12 @@ class LogWriter(LogReader):
         return [self.topic(name) for name in names]
 
     def stage(
-        self, topic: Topic, *, compression: Compression | None = None, buffer_bytes: int = BUFFER_BYTES
+        self,
+        topic: Topic,
+        *,
+        compression: Compression | None = None,
+        buffer_bytes: int = BUFFER_BYTES,
+        request_bytes: int | None = None,
     ) -> SegmentWriter:
         """Make a writer for rows of a topic. What it finishes can be committed by `commit`.
 
@@ -294,6 +299,8 @@ class LogWriter(LogReader):
             A codec and its level (`Compression.of`). None: no compression.
         buffer_bytes
             How many bytes of rows to keep in memory.
+        request_bytes
+            What a row may have at most (``max.request.size``). None: what the topic allows.
 
         Returns
         -------
@@ -316,6 +323,7 @@ class LogWriter(LogReader):
             buffer_bytes=buffer_bytes,
             write_behind=True,
             now_ms=self.time.record_ms(self.state),
+            request_bytes=request_bytes,
         )
 
     def prepare_to_stage(self) -> None:
