@@ -167,6 +167,20 @@ def test_a_schema_names_all_columns(evolving):
         ({"rename_columns": {"id": "_offset"}}, "kept for the columns that reading adds"),
         ({"add_columns": {"n": "int"}}, "has a column 'n' already"),
         ({"add_columns": {"N": "int"}}, "same name"),
+        (
+            {"add_columns": {"shop.ZIP": "int"}},
+            "column 'shop' would have the fields 'zip' and 'ZIP'.*rename one",
+        ),
+        (
+            {"add_columns": {"shops.element.City": "int"}},
+            r"'shops\.element' would have the fields 'city' and 'City'",
+        ),
+        ({"add_columns": {"by.value.ZIP": "int"}}, r"'by\.value' would have the fields 'zip' and 'ZIP'"),
+        ({"rename_columns": {"shop.zip": "City"}}, "'shop' would have the fields 'City' and 'city'"),
+        (
+            {"add_columns": {"x": "array<struct<a: int, A: int>>"}},
+            r"'x\.element' would have the fields 'a' and 'A'",
+        ),
         ({"add_columns": {"n.x": "int"}}, "'n' is no struct"),
         ({"add_columns": {"`a": "int"}}, "no name of a column"),
         ({"widen_columns": {"n": "smallint"}}, "column 'n' is int32 and cannot become int16"),
@@ -179,6 +193,37 @@ def test_changes_that_are_refused(evolving, changes, told):
     with pytest.raises(SchemaMismatchError, match=told):
         evolving.alter(**changes)
     assert len(evolving.topic.schemas) == 1
+
+
+TWICE = pa.struct([("a", pa.int8()), ("b", pa.int8()), ("A", pa.int8())])
+
+
+@pytest.mark.parametrize(
+    ("type_", "path"),
+    [
+        (TWICE, "st"),
+        (pa.list_(TWICE), "st.element"),
+        (pa.large_list(pa.list_(TWICE, 2)), "st.element.element"),
+        (pa.map_(pa.string(), TWICE), "st.value"),
+        (pa.map_(TWICE, pa.string()), "st.key"),
+        (pa.struct([("x", pa.list_(pa.struct([("y", TWICE)])))]), "st.x.element.y"),
+    ],
+)
+def test_no_topic_is_made_with_names_that_differ_in_case_alone(type_, path):
+    """Spark takes them for one, at every depth, and could read neither."""
+    with pytest.raises(SchemaMismatchError, match=f"column '{path}' would have the fields 'a' and 'A'"):
+        Admin("memory://case-of-names").create_topic("t", schema=pa.schema([("st", type_)]))
+
+
+def test_names_that_an_earlier_version_took_are_renamed(monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("spark_eos.log.data.schema_limits._check_names", lambda *_: None)
+        evolving = Evolving(pa.schema([("st", TWICE)]))
+    evolving.send({"st": {"a": 1, "b": 2, "A": 3}})
+    with pytest.raises(SchemaMismatchError, match="'a' and 'A'"):
+        evolving.alter(add_columns={"x": "int"})
+    evolving.alter(rename_columns={"st.A": "c"})
+    assert evolving.rows() == [{"st": {"a": 1, "b": 2, "c": 3}}]
 
 
 def test_names_with_dots(evolving):

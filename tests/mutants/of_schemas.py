@@ -18,6 +18,14 @@ _OF_ROWS = ("tests/log/test_schema_evolution.py",)
 
 MUTANTS = (
     Mutant(
+        "fields-that-differ-in-case",
+        "spark_eos/log/data/schema_limits.py",
+        "            if pa.types.is_struct(type_):\n                _check_names(type_, path)\n",
+        "",
+        "a struct gets two fields that Spark takes for one, and can read neither",
+        _OF_ROWS,
+    ),
+    Mutant(
         "schema-follows-anything",
         "spark_eos/protocol/actions/topics.py",
         "        _check_follows(state, topic, action.schema)\n",

@@ -66,6 +66,11 @@ def test_columns_are_merged_by_a_batch(write, shown, bench):
         ("select 'x' as id", "column 'id' is string, topic 't' has bigint, and neither type holds"),
         ("select 1 as ID", "'id' and 'ID' have the same name"),
         ("select named_struct('x', 1.5D) as s", r"column 's\.x' is double, topic 't' has bigint"),
+        ("select named_struct('X', 1L) as s", "column 's' would have the fields 'x' and 'X'"),
+        (
+            "select array(named_struct('a', 1, 'b', map('k', named_struct('d', 1, 'D', 2)))) as l",
+            r"column 'l\.element\.b\.value' would have the fields 'd' and 'D'",
+        ),
         ("select 1 as _offset", "kept for the columns that reading adds"),
     ):
         with pytest.raises(Exception, match=told):
