@@ -89,7 +89,7 @@ def test_the_first_batch_begins_where_the_source_says(bench, checkpoint):
 
 def test_topics_that_rows_name_are_created_with_the_settings_of_the_options(bench):
     given = {"path": bench.url, "retention.ms": "5", "kafka.cleanup.policy": "compact", "num.partitions": "2"}
-    rows = pa.record_batch({"topic": ["a", "b"], "value": [b"1", b"2"]})
+    rows = pa.record_batch({"topic": ["a", "b"], "key": [b"k", b"k"], "value": [b"1", b"2"]})
     TaskWriter(parse_sink(given, streaming=False), SmallBuffers(bench.log, 1), None).write([rows])
     for name in "ab":
         assert dict(bench.state.topics[name].config) == {"retention.ms": "5", "cleanup.policy": "compact"}

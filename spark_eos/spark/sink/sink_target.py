@@ -16,12 +16,20 @@ from spark_eos.errors import (
     EosLogError,
     InvalidRequestError,
     NotALogError,
+    SchemaMismatchError,
     UnknownTopicOrPartitionError,
 )
 from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.data_place import data_place
 from spark_eos.log.log import Log
-from spark_eos.log.topics import config_value, new_topic, schema_of, with_registered
+from spark_eos.log.topics import (
+    config_value,
+    is_compacted,
+    key_columns,
+    new_topic,
+    schema_of,
+    with_registered,
+)
 from spark_eos.protocol.actions.topics import create
 from spark_eos.protocol.state import State, Topic
 from spark_eos.spark.host import host
@@ -33,7 +41,7 @@ from spark_eos.spark.sink.dead_letters import CORRUPT
 from spark_eos.spark.sink.values import check_value_columns, codec_for
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from spark_eos.spark.options import SinkOptions
 
@@ -193,6 +201,7 @@ def check_fits(options: SinkOptions, frame: StructType, topic: Topic) -> None:
     codec = codec_for(options, frame, topic)
     if codec is not None:
         check_value_columns(options, codec, arrow_schema(frame), topic)
+        _check_keys(frame, topic, ("_key",))
         _check_settings(options, topic)
         return
     typed = schema_of(topic)
@@ -206,7 +215,17 @@ def check_fits(options: SinkOptions, frame: StructType, topic: Topic) -> None:
     check_sink_schema(arrow_schema(frame), typed=typed, topic_option=options.topic, topic=topic.name)
     if typed is not None:
         check_types(frame, typed, topic.name)
+    _check_keys(frame, topic, key_columns(topic))
     _check_settings(options, topic)
+
+
+def _check_keys(frame: StructType, topic: Topic, keys: Sequence[str]) -> None:
+    """Refuse rows of which none has a key, where one is needed. Nulls show up only in the rows."""
+    if is_compacted(topic) and not {*keys}.intersection(frame.names):
+        raise SchemaMismatchError(
+            f"topic {topic.name!r} is compacted (cleanup.policy), and the frame has no key ({', '.join(keys)}): add "
+            "the column, or set cleanup.policy=delete"
+        )
 
 
 def _check_settings(options: SinkOptions, topic: Topic) -> None:
