@@ -78,6 +78,11 @@ def _check_type(type_: pa.DataType, column: str, place: str) -> None:
             field = type_.field(number)
             _check_field(field, f"{column}.{field.name}", place)
     elif types.is_map(type_):
+        if _has_local_times(type_):
+            raise SchemaMismatchError(
+                f"column {column!r} is a map with timestamps without a time zone, which delta-rs cannot write: {place} "
+                "cannot keep it. Give them a time zone, or use a list of structs"
+            )
         _check_type(type_.key_type, f"{column}.key", place)
         _check_type(type_.item_type, f"{column}.value", place)
     elif types.is_list(type_):
@@ -91,3 +96,9 @@ def _check_type(type_: pa.DataType, column: str, place: str) -> None:
         raise SchemaMismatchError(
             f"column {column!r} has the type {type_}, whose scale Delta does not have: {place} cannot keep it. Cast it"
         )
+
+
+def _has_local_times(type_: pa.DataType) -> bool:
+    if pa.types.is_timestamp(type_):
+        return type_.tz is None
+    return any(_has_local_times(type_.field(at).type) for at in range(type_.num_fields))

@@ -120,3 +120,19 @@ def test_a_topic_that_is_compacted_from_now_on_or_no_more_is_published_as_a_whol
 def test_a_compacted_topic_cannot_share_the_files_of_the_log(world):
     with pytest.raises(ConfigError, match="'keys' is compacted"):
         world.tables.create("s", ["keys"])
+
+
+def test_records_without_a_key_are_not_in_the_table(world):
+    """Of a time when the topic was not compacted: the table has one row for each key."""
+    keys = iter([b"a", None, b"b", None])
+    world.write(2, ["events"], make={"events": lambda _: {"key": next(keys), "value": b"1"}})
+    world.admin.alter_topic("events", config={"cleanup.policy": "compact", "segment.ms": 1})
+    world.tables.create("e", ["events"], mode="copied", location=world.lake)
+    world.tables.publish("e")
+    world.clock.sleep(5.0)
+    Compactor(world.log).run()
+    world.write(1, ["events"], make={"events": lambda _: {"key": b"c", "value": b"2"}})
+    world.tables.publish("e")
+    assert sorted(row["key"] for row in found(world, "events")) == [b"a", b"b", b"c", b"c"]
+    everything = read_arrow(world.log, "events", columns=["key"]).read_all().column("key").to_pylist()
+    assert everything.count(None) == 2
