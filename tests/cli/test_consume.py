@@ -262,5 +262,6 @@ def test_records_do_not_steer_a_terminal():
 def test_a_huge_record_passes(log_url):
     Admin(log_url).create_topic("t", config={"max.message.bytes": 20_000_000})
     huge = b"\x80" * 10_000_000
-    eoslog("produce", log_url, "t", stdin=huge)
+    largest = ("--producer-property", "max.request.size=20000000")
+    eoslog("produce", log_url, "t", *largest, stdin=huge)
     assert eoslog("consume", log_url, "t").stdout == huge + b"\n"

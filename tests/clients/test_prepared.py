@@ -368,9 +368,10 @@ def test_what_the_admin_sees_and_ends(log):
 
 def test_maintenance_and_retention_leave_its_files(log, clock):
     admin = Admin(log)
-    admin.create_topic("t", 1, {"retention.ms": 1000, "cleanup.policy": "compact,delete"})
+    admin.create_topic("t", 1, {"retention.ms": 1000})
     producer = started(log)
     token = prepared(producer, "a", None)
+    admin.alter_topic("t", config={"cleanup.policy": "compact,delete"})
     others = Producer(log)
     for number in range(20):
         others.send("t", str(number), key="k")

@@ -72,14 +72,14 @@ def test_what_is_just_as_old_stays(log):
 
 @pytest.mark.parametrize("config", [{"retention_ms": -1}, {"cleanup_policy": "compact"}])
 def test_what_is_kept_for_ever(log, config):
-    configure(log, **config)
     at(log, 0, 1, age_ms=3650 * DAY_MS)
+    configure(log, **config)
     assert Retention(log).run() == []
 
 
 def test_compacted_topics_may_be_cut_too(log):
-    configure(log, cleanup_policy="compact,delete")
     at(log, 0, age_ms=8 * DAY_MS)
+    configure(log, cleanup_policy="compact,delete")
     assert len(Retention(log).run()) == 1
 
 
