@@ -96,6 +96,17 @@ def test_all_of_a_record_counts(log, limit, way):
     assert (read(log), read(log, "u")) == ([], [b"12"])
 
 
+def test_large_headers_spoil_no_other_record(log):
+    with Producer(log, max_request_size=500, linger_ms=60_000) as producer:
+        first = producer.send("t", b"1")
+        refused = producer.send("t", b"2", headers=HEADERS)
+        last = producer.send("t", b"3", headers=[("k", b"v")])
+        producer.flush()
+        assert isinstance(refused.exception(), RecordTooLargeError)
+        assert (first.result().offset, last.result().offset) == (0, 1)
+    assert read(log) == [b"1", b"3"]
+
+
 def test_headers_fill_the_buffer(log):
     """Those of a transaction wait in files once they outgrow ``buffer.memory``, as values do."""
     with Producer(log, {"transactional.id": "app", "buffer.memory": 10_000}) as producer:
@@ -103,7 +114,7 @@ def test_headers_fill_the_buffer(log):
         producer.begin_transaction()
         for _ in range(30):
             producer.send("t", b"v", headers=HEADERS)
-        assert producer._transactions.pending.buffers["t"].listed.bytes < 10_000
+        assert len(producer._transactions.pending.buffers["t"].listed) < 30
         producer.commit_transaction()
     assert len(read(log)) == 30
 
