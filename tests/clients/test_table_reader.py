@@ -138,7 +138,9 @@ def test_types_that_parquet_has_otherwise_are_read_by_us(tmp_path):
 
 
 @ENGINES
-def test_names_inside_that_differ_in_case_alone(tmp_path, engine):
+def test_names_inside_that_differ_in_case_alone(tmp_path, engine, monkeypatch):
+    """No topic gets such names any more; one of an earlier version may have them."""
+    monkeypatch.setattr("spark_eos.log.data.schema_limits._check_names", lambda *_: None)
     schema = pa.schema([("n", pa.int64()), ("in", pa.struct([("x", pa.int64()), ("X", pa.int64())]))])
     url = str(tmp_path / "log")
     with Admin(url) as admin, Producer(url) as producer:

@@ -245,7 +245,9 @@ def test_ids_of_fields(spark, tmp_path, session):
     assert found.schema["a"].metadata == {"parquet.field.id": 1, "comment": "one"}
 
 
-def test_names_inside_that_differ_in_case_alone(spark, sealed):
+def test_names_inside_that_differ_in_case_alone(spark, sealed, monkeypatch):
+    """No topic gets such names any more; one of an earlier version may have them."""
+    monkeypatch.setattr("spark_eos.log.data.schema_limits._check_names", lambda *_: None)
     schema = pa.schema([("n", pa.int32()), ("in", pa.struct([("x", pa.int32()), ("X", pa.int32())]))])
     url = sealed(schema, [{"n": n, "in": {"x": n, "X": -n}} for n in range(4)], 2)
     found = read_table(spark, url, "t")
