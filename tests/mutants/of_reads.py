@@ -70,6 +70,14 @@ MUTANTS = (
         _OF_PUSHED,
     ),
     Mutant(
+        "null-safe-equality-as-equality",
+        _PUSHED,
+        "    spark_filters.EqualNullSafe: lambda field, value: (field == value) & field.is_valid(),\n",
+        "    spark_filters.EqualNullSafe: lambda field, value: field == value,\n",
+        "NOT (key <=> 'x') loses every row whose key is null",
+        ("tests/spark/test_pushed_filters.py",),
+    ),
+    Mutant(
         "times-without-a-zone-pushed",
         _PUSHED,
         "isinstance(value, datetime) and (value.tzinfo is None) == (type_.tz is None)",

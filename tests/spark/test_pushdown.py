@@ -128,6 +128,7 @@ OF_ALL = 4 * 3
         ([f.In(KEY, (b"3", b"4"))], lambda row: row["key"] in {b"3", b"4"}, 12),
         ([f.Not(f.EqualTo(KEY, b"3"))], lambda row: row["key"] not in {b"3", None}, 12),
         ([f.EqualNullSafe(KEY, b"3")], lambda row: row["key"] == b"3", 12),
+        ([f.Not(f.EqualNullSafe(KEY, b"3"))], lambda row: row["key"] != b"3", 12),
         ([f.Not(f.EqualNullSafe(PARTITION, 1))], lambda row: row["partition"] != 1, 8),
         ([f.IsNull(KEY)], lambda row: row["key"] is None, 12),
         ([f.IsNotNull(KEY)], lambda row: row["key"] is not None, 12),

@@ -46,13 +46,14 @@ __all__ = ["EosLogPushdownReader", "as_expression"]
 
 _COMPARED: dict[Any, Callable[[Any, Any], Any]] = {
     spark_filters.EqualTo: lambda field, value: field == value,
-    spark_filters.EqualNullSafe: lambda field, value: field == value,
+    spark_filters.EqualNullSafe: lambda field, value: (field == value) & field.is_valid(),
     spark_filters.GreaterThan: lambda field, value: field > value,
     spark_filters.GreaterThanOrEqual: lambda field, value: field >= value,
     spark_filters.LessThan: lambda field, value: field < value,
     spark_filters.LessThanOrEqual: lambda field, value: field <= value,
 }
-"""Comparisons with a value that is not null. One with null in the column is not true, in Spark as in Arrow."""
+"""Comparisons with a value that is not null. Where the column is null they are null, in Spark as in Arrow, and so is
+their negation; but ``<=>`` is false there, and its negation true."""
 
 _EQUALITIES = (spark_filters.EqualTo, spark_filters.EqualNullSafe)
 
@@ -103,7 +104,9 @@ class EosLogPushdownReader(EosLogBatchReader):
 def as_expression(
     filter_: Filter, columns: pa.Schema, *, places: Collection[str], keys: Collection[str]
 ) -> Any:
-    """The filter for Arrow; None unless Arrow keeps the very rows that Spark keeps.
+    """The filter for Arrow; None unless it is true, false and null of the very rows of which Spark's is.
+
+    What is kept is what it is true of. False and null differ all the same: the filter may be negated.
 
     ``places`` are the names of topic, partition, offset and timestamp, which are compared; columns ``keys`` are for
     equality alone.
