@@ -27,7 +27,7 @@ from spark_eos.storage import NO_SETTINGS, Settings, Store, is_object_store, ope
 from spark_eos.storage.objects.library_options import library_options
 from spark_eos.tables.columns import check_delta_schema
 from spark_eos.tables.delta_history import history
-from spark_eos.tables.delta_stats import bounded_columns, statistics
+from spark_eos.tables.delta_stats import bounded_columns, statistics, writer_properties
 from spark_eos.tables.target import (
     DataFile,
     FileChange,
@@ -194,7 +194,7 @@ class DeltaTarget(Target):
         options = {"storage_options": self._options, "commit_properties": self._properties(stamp)}
         seconds = max(_MIN_LOG_S, -(-stamp.retention_ms // 1000))
         configuration = {
-            _BOUNDED: bounded_columns(change.schema),
+            _BOUNDED: _bounded(change),
             "delta.checkpointInterval": str(_CHECKPOINT_COMMITS),
             "delta.logRetentionDuration": f"interval {seconds} seconds",
             "delta.deletedFileRetentionDuration": f"interval {max(stamp.retention_ms // 1000, 1)} seconds",
@@ -207,6 +207,7 @@ class DeltaTarget(Target):
                 mode="error",
                 configuration=configuration,
                 description=about,
+                writer_properties=writer_properties(change.schema),
                 **options,
             )
             return
@@ -226,7 +227,7 @@ class DeltaTarget(Target):
     def _change(self, change: FileChange | RowChange, stamp: Stamp, footers: Footers) -> None:
         table = self._known
         if change.replaces_all:
-            self._bound(table, change.schema, stamp)
+            self._bound(table, change, stamp)
         if isinstance(change, RowChange):
             if change.replaces_all:
                 self._library.write_deltalake(
@@ -234,6 +235,7 @@ class DeltaTarget(Target):
                     change.rows(),
                     mode="overwrite",
                     schema_mode="overwrite",
+                    writer_properties=writer_properties(change.schema),
                     commit_properties=self._properties(stamp),
                 )
             else:
@@ -275,9 +277,9 @@ class DeltaTarget(Target):
             table.alter.add_columns(fields, commit_properties=self._preparing(stamp))
             table.update_incremental()
 
-    def _bound(self, table: Any, schema: pa.Schema, stamp: Stamp) -> None:
+    def _bound(self, table: Any, change: FileChange | RowChange, stamp: Stamp) -> None:
         """Name the columns with bounds for other columns, in a commit of its own, which changes no row."""
-        bounded = bounded_columns(schema)
+        bounded = _bounded(change)
         if table.metadata().configuration.get(_BOUNDED) != bounded:
             table.alter.set_table_properties({_BOUNDED: bounded}, commit_properties=self._preparing(stamp))
             table.update_incremental()
@@ -308,6 +310,7 @@ class DeltaTarget(Target):
                 same,
                 source_alias="s",
                 target_alias="t",
+                writer_properties=writer_properties(change.schema),
                 commit_properties=self._properties(stamp),
             )
             .when_matched_delete(f"s.`{_GONE}`")
@@ -379,6 +382,10 @@ class DeltaTarget(Target):
             raise TableDamagedError(f"{self.place}: {_first(error)}") from error
         except OSError as error:
             raise StoreUnavailableError(f"{self.place}: {_first(error)}") from error
+
+
+def _bounded(change: FileChange | RowChange) -> str:
+    return bounded_columns(change.schema, by_delta_rs=isinstance(change, RowChange))
 
 
 def nullable(schema: pa.Schema) -> pa.Schema:

@@ -1,10 +1,11 @@
 """Statistics of a Parquet file as Delta's log keeps them, made from its footer: readers leave files out by them.
 
-A bound that is too narrow hides rows from readers, one that is missing costs time alone. So a bound is left out where
-readers of the table might understand it differently: for floating-point numbers (NaN has no place among the bounds of
-Parquet, and is the largest number of Spark), booleans and bytes (Delta keeps none), decimals of more digits than a
-double has, and times before the year 1 or after 9999. A property of the table says which columns have bounds
-(`bounded_columns`).
+A bound that is too narrow hides rows from readers, one that is missing costs time alone. So no column has bounds that
+readers of the table might understand differently: floating-point numbers (NaN has no place among the bounds of Parquet,
+and is the largest number of Spark), booleans and bytes (Delta keeps none), and decimals of more digits than a double
+has. A property of the table says which columns have bounds (`bounded_columns`). delta-rs takes one of theirs that is
+missing for a bound that no value lies within; so a file with values that cannot be written, such as times before the
+year 1 or after 9999, has no statistics at all.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["INDEXED", "bounded_columns", "statistics"]
+__all__ = ["INDEXED", "bounded_columns", "statistics", "writer_properties"]
 
 INDEXED = 32
 """Bounds are kept of so many columns, counted as Delta counts them (``delta.dataSkippingNumIndexedCols``)."""
@@ -48,6 +49,8 @@ def statistics(footer: Any, table: pa.Schema | None = None) -> str:
         _put(nulls, path, footer.num_rows)
     for leaf, path, type_ in _indexed(stored, names):
         low, high, missing = _of_leaf(footer, leaf, type_)
+        if _has_bounds(type_) and missing != footer.num_rows and (low is None or high is None):
+            return _json({"numRecords": footer.num_rows})
         for found, value in ((lowest, low), (highest, high), (nulls, missing)):
             if value is not None:
                 _put(found, path, value)
@@ -56,14 +59,34 @@ def statistics(footer: Any, table: pa.Schema | None = None) -> str:
     )
 
 
-def bounded_columns(schema: pa.Schema) -> str:
+def bounded_columns(schema: pa.Schema, *, by_delta_rs: bool) -> str:
     """The columns of a table of which files have bounds, as ``delta.dataSkippingStatsColumns`` names them.
 
-    delta-rs takes a bound that is missing for one that no value lies within, and its datasets then hide all rows of the
-    file from a filter on that column. It does not look at columns that this property leaves out.
+    delta-rs does not look at columns that this property leaves out. Where it writes the files itself (``by_delta_rs``),
+    only whole numbers and texts have bounds: those that it makes of small decimals, and of dates and times that no
+    calendar has, hide rows, or end the commit.
     """
-    paths = (path for _, path, type_ in _indexed(schema, None) if _has_bounds(type_))
+    paths = (
+        path
+        for _, path, type_ in _indexed(schema, None)
+        if (_has_bounds_by_delta_rs(path, type_) if by_delta_rs else _has_bounds(type_))
+    )
     return ",".join(".".join(f"`{name.replace('`', '``')}`" for name in path) for path in paths)
+
+
+def writer_properties(schema: pa.Schema) -> Any:
+    """How delta-rs writes files itself: with the bounds of `bounded_columns`, and no others in the files either.
+
+    Spark passes over row groups by what it finds there, and those of floating-point numbers leave NaN out.
+    """
+    from deltalake import ColumnProperties, WriterProperties
+
+    bounded = [path[0] for _, path, type_ in _indexed(schema, None) if _has_bounds_by_delta_rs(path, type_)]
+    return WriterProperties(
+        compression="ZSTD",
+        default_column_properties=ColumnProperties(statistics_enabled="NONE"),
+        column_properties=dict.fromkeys(bounded, ColumnProperties(statistics_enabled="CHUNK")),
+    )
 
 
 def _indexed(
@@ -122,12 +145,12 @@ def _of_leaf(footer: Any, leaf: int, type_: pa.DataType) -> tuple[Any, Any, int 
             bounded = False
     if not bounded or not lows:
         if pa.types.is_string(type_) and nulls != footer.num_rows:
-            return (
-                *_ANY_TEXT,
-                nulls,
-            )  # Parquet has no bounds of long texts, and readers need some (`bounded_columns`).
+            # Parquet has no bounds of long texts. Such files are many, and the bounds of their other columns needed.
+            return *_ANY_TEXT, nulls
         return None, None, nulls
-    return _written(min(lows), type_, upper=False), _written(max(highs), type_, upper=True), nulls
+    if pa.types.is_string(type_):
+        return _cut(min(lows), upper=False), _cut(max(highs), upper=True), nulls
+    return _written(min(lows), type_), _written(max(highs), type_), nulls
 
 
 def _has_bounds(type_: pa.DataType) -> bool:
@@ -141,6 +164,10 @@ def _has_bounds(type_: pa.DataType) -> bool:
     )
 
 
+def _has_bounds_by_delta_rs(path: tuple[str, ...], type_: pa.DataType) -> bool:
+    return len(path) == 1 and (pa.types.is_integer(type_) or pa.types.is_string(type_))
+
+
 def _bounds(found: Any, type_: pa.DataType) -> tuple[Any, Any]:
     """As numbers that can be compared; a calendar need not have the times."""
     if pa.types.is_timestamp(type_) or pa.types.is_date32(type_):
@@ -148,19 +175,14 @@ def _bounds(found: Any, type_: pa.DataType) -> tuple[Any, Any]:
     return found.min, found.max
 
 
-def _written(value: Any, type_: pa.DataType, *, upper: bool) -> Any:
-    """A bound as Delta writes it, never narrower than it is; None if it cannot."""
-    if pa.types.is_string(type_):
-        return _cut(value, upper=upper)
-    if pa.types.is_decimal(type_):
-        return value
+def _written(value: Any, type_: pa.DataType) -> Any:
+    """A bound as Delta writes it, with all of its digits; None if it cannot."""
     try:
         if pa.types.is_date32(type_):
             return (_EPOCH + timedelta(days=value)).date().isoformat()
         if pa.types.is_timestamp(type_):
             micros = value * {"s": 1_000_000, "ms": 1000, "us": 1}[type_.unit]
-            millis = -(-micros // 1000) if upper else micros // 1000
-            text = (_EPOCH + timedelta(milliseconds=millis)).isoformat(timespec="milliseconds")
+            text = (_EPOCH + timedelta(microseconds=micros)).isoformat(timespec="microseconds")
             return text if type_.tz is None else f"{text}Z"
     except (OverflowError, KeyError):
         return None
@@ -187,7 +209,10 @@ def _put(found: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
 
 
 def _json(value: Any) -> str:
-    """JSON in which decimals are numbers with all of their digits."""
+    """JSON in which decimals are numbers with all of their digits, and characters are themselves.
+
+    Two surrogates in the place of one are taken for a smaller character by delta-rs and Polars, from U+100000 on.
+    """
     if isinstance(value, dict):
-        return f"{{{','.join(f'{json.dumps(name)}:{_json(inner)}' for name, inner in value.items())}}}"
-    return f"{value:f}" if isinstance(value, Decimal) else json.dumps(value)
+        return f"{{{','.join(f'{_json(name)}:{_json(inner)}' for name, inner in value.items())}}}"
+    return f"{value:f}" if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)

@@ -12,6 +12,22 @@ _TESTS = ("tests/tables/test_targets.py", "tests/tables/test_iceberg.py")
 
 MUTANTS = (
     Mutant(
+        "iceberg-bounds-of-some-row-groups",
+        f"{_FOLDER}files.py",
+        "        return bool(found.null_count == column.num_values)\n",
+        "        return True\n",
+        "readers leave out files that have a long value beside others",
+        ("tests/tables/test_iceberg.py",),
+    ),
+    Mutant(
+        "iceberg-bounds-without-nan",
+        f"{_FOLDER}files.py",
+        "            write_statistics=bounded_leaves(rows.schema),\n",
+        "",
+        "Spark leaves out NaN, its greatest number",
+        ("tests/tables/test_targets.py",),
+    ),
+    Mutant(
         "iceberg-commit-made-again",
         _TARGET,
         '        table.metadata.properties[_RETRIES] = "0"\n',

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -81,6 +82,21 @@ def test_values_are_columns_and_broken_ones_are_null(world):
     assert world.rows()["item"].to_pylist() == ["apples", None, None, "pears", "plums"]
     assert world.rows(0).num_rows == 4
     assert not world.tables.publish("p").is_new
+
+
+def test_floating_point_numbers_have_no_bounds(tmp_path):
+    """Those of Parquet leave NaN out, which is the greatest number of Spark."""
+    world = World(
+        tmp_path,
+        "avro-single-object",
+        {**AVRO, "fields": [{"name": "x", "type": "double"}, AVRO["fields"][0]]},
+    )
+    world.send({"x": 1.0, "item": "a"}, {"x": float("nan"), "item": "b"})
+    world.create()
+    world.tables.publish("p")
+    (copy,) = (tmp_path / "lake/orders").glob("**/*.parquet")
+    group = pq.read_metadata(copy).row_group(0)
+    assert [group.column(at).is_stats_set for at in (0, 1)] == [False, True]
 
 
 def test_another_schema_is_published_at_once_and_replaces_all(world):

@@ -157,6 +157,36 @@ def test_no_filter_of_delta_rs_hides_rows(table):
     check()
 
 
+LAST_CHARACTERS = ("\U000fffff" * 33, "\U00100000", "a\U0010ffff", "\U0010ffff" * 32)
+LAST_TIMES = (253_402_300_799_999_999, 253_402_300_800_000_000, -(2**62))
+"""The last microsecond of the year 9999, and times that no calendar has."""
+
+
+@pytest.mark.parametrize("type_", [pa.string(), pa.timestamp("us", "UTC"), pa.timestamp("us")], ids=str)
+def test_no_value_at_the_end_of_its_type_is_hidden(table, type_):
+    """Each is found by a filter, alone in its file and beside another one."""
+    is_text = pa.types.is_string(type_)
+    values = pa.array(LAST_CHARACTERS if is_text else LAST_TIMES, pa.string() if is_text else pa.int64())
+    other = values.take([0])
+    files = []
+    for at in range(len(values)):
+        alone, beside = values.slice(at, 1), pa.concat_arrays([other, values.slice(at, 1)])
+        files += [
+            table.file(f"a{at}", [at], c=alone.cast(type_)),
+            table.file(f"b{at}", [at, at], c=beside.cast(type_)),
+        ]
+    table.publish(1, *files, schema=SCHEMA.append(pa.field("c", type_)))
+    found, frame = DeltaTable(table.root).to_pyarrow_dataset(), pl.scan_delta(table.root)
+    for at, value in enumerate(values.cast(type_)):
+        same = pc.field("c") == value
+        assert {*found.to_table(filter=same)["id"].to_pylist()} >= {at}, at
+        assert found.to_table(filter=same & (pc.field("id") == at)).num_rows == (3 if at == 0 else 2), at
+        literal = pl.Series(pa.array([value]))
+        assert frame.filter(pl.col("c") == pl.lit(literal).first(), id=at).collect().height == (
+            3 if at == 0 else 2
+        )
+
+
 def test_other_columns_replace_all_files(table):
     table.publish(1, table.file("a", [0]))
     other = pa.schema([("number", pa.int64()), ("_offset", pa.int64())])
@@ -256,7 +286,7 @@ def merge(target, sequence, rows, removed=(), starts=None, *, replaces_all=False
         schema,
         ("key", "partition"),
         ("partition", "offset"),
-        lambda: pa.Table.from_pylist(rows, schema=schema),
+        lambda: rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(rows, schema=schema),
         lambda: pa.Table.from_pylist(
             [{"key": key, "partition": 0} for key in removed], schema=COMPACTED
         ).select(["key", "partition"]),
@@ -292,6 +322,26 @@ def test_rows_are_merged_by_their_keys(tmp_path):
     merge(target, 5, [row(b"z", b"9", 6)], replaces_all=True)
     assert found(target.root) == [row(b"z", b"9", 6)]
     assert pc.max(pa.array([one.stamp.sequence for one in target.versions()])).as_py() == 5
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pa.scalar(Decimal("0.000000000000001"), pa.decimal128(15, 15)),
+        pa.scalar(3_000_000, pa.int32()).cast(pa.date32()),
+        pa.scalar(LAST_TIMES[1], pa.int64()).cast(pa.timestamp("us", "UTC")),
+    ],
+    ids=["small", "day", "time"],
+)
+def test_a_value_of_which_delta_rs_makes_no_bounds_is_merged_and_found(tmp_path, value):
+    target = DeltaTarget(str(tmp_path / "t"))
+    for at, key in enumerate((b"a", b"b")):
+        rows = pa.Table.from_pylist([row(key, b"v", at)], schema=COMPACTED).append_column(
+            "c", pa.array([value])
+        )
+        merge(target, at + 1, rows, schema=rows.schema)
+    same = DeltaTable(target.root).to_pyarrow_dataset().to_table(filter=pc.field("c") == value)
+    assert same.num_rows == 2
 
 
 def test_a_merge_that_changes_nothing_is_a_version_too(tmp_path):

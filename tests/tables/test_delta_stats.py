@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from datetime import date, datetime, timezone
+from datetime import date
 from decimal import Decimal
 
 import pyarrow as pa
@@ -14,6 +14,8 @@ import pytest
 from spark_eos.tables.delta_stats import bounded_columns, statistics
 
 US = pa.timestamp("us", "UTC")
+FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The first and the last microsecond of the years 1 to 9999."""
 
 
 def of(table, **options):
@@ -28,9 +30,10 @@ def of(table, **options):
         (pa.int64(), [2**63 - 1, None, -(2**63)], -(2**63), 2**63 - 1),
         (pa.int8(), [3, -1], -1, 3),
         (pa.date32(), [date(1, 1, 1), date(2020, 2, 29)], "0001-01-01", "2020-02-29"),
-        (US, [1, 1_700_000_000_123_456], "1970-01-01T00:00:00.000Z", "2023-11-14T22:13:20.124Z"),
-        (US, [-1, 0], "1969-12-31T23:59:59.999Z", "1970-01-01T00:00:00.000Z"),
-        (pa.timestamp("us"), [1000, 2000], "1970-01-01T00:00:00.001", "1970-01-01T00:00:00.002"),
+        (US, [1, 1_700_000_000_123_456], "1970-01-01T00:00:00.000001Z", "2023-11-14T22:13:20.123456Z"),
+        (US, [-1, 0], "1969-12-31T23:59:59.999999Z", "1970-01-01T00:00:00.000000Z"),
+        (US, [FIRST, LAST], "0001-01-01T00:00:00.000000Z", "9999-12-31T23:59:59.999999Z"),
+        (pa.timestamp("us"), [1000, 2000], "1970-01-01T00:00:00.001000", "1970-01-01T00:00:00.002000"),
         (pa.decimal128(15, 2), [Decimal("1.10"), Decimal("-7.00")], Decimal("-7.00"), Decimal("1.10")),
         (pa.string(), ["b", "a" * 32], "a" * 32, "b"),
         (pa.string(), ["a" * 33], "a" * 32, "a" * 31 + "b"),
@@ -56,7 +59,6 @@ def test_bounds(type_, values, low, high):
         pa.array([True, False]),
         pa.array([b"a"]),
         pa.array([Decimal("1234567890123456.00")], pa.decimal128(30, 2)),
-        pa.array([-(10**18)], pa.int64()).cast(pa.timestamp("us")),
         pa.array([None, None], pa.string()),
     ],
 )
@@ -81,9 +83,10 @@ def test_the_table_names_the_columns_with_bounds():
     number, inner = pa.int64(), pa.struct([("x", pa.string()), ("f", pa.float64())])
     columns = [("a", number), ("f", pa.float32()), ("b", pa.bool_()), ("y", pa.binary()), ("s", inner)]
     columns += [("l", pa.list_(number)), ("`d.", pa.decimal128(15, 2)), ("e", pa.decimal128(16, 2))]
-    assert bounded_columns(pa.schema(columns)) == "`a`,`s`.`x`,```d.`"
+    assert bounded_columns(pa.schema(columns), by_delta_rs=False) == "`a`,`s`.`x`,```d.`"
+    assert bounded_columns(pa.schema(columns), by_delta_rs=True) == "`a`"
     many = pa.schema([(f"c{at}", number) for at in range(40)])
-    assert bounded_columns(many).count(",") == 31
+    assert bounded_columns(many, by_delta_rs=False).count(",") == 31
 
 
 def test_fields_of_structs_have_bounds_and_those_of_lists_none():
@@ -123,10 +126,24 @@ def test_columns_that_the_table_does_not_have_are_left_out_and_those_that_the_fi
     )["nullCount"] == {"a": 0, "s": {"x": 1}}
 
 
-def test_moments_lie_inside_of_their_bounds():
-    moment = datetime(2023, 11, 14, 22, 13, 20, 123_456, timezone.utc)
-    found = of(pa.table({"c": pa.array([moment], US)}))
-    low, high = (
-        datetime.fromisoformat(found[name]["c"].replace("Z", "+00:00")) for name in ("minValues", "maxValues")
-    )
-    assert low <= moment <= high
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array([FIRST - 1], pa.int64()).cast(US),
+        pa.array([LAST + 1, 0, None], pa.int64()).cast(pa.timestamp("us")),
+        pa.array([-800_000], pa.int32()).cast(pa.date32()),
+        pa.array([{"in": LAST + 1}], pa.struct([("in", US)])),
+    ],
+)
+def test_a_file_with_a_value_that_cannot_be_written_has_no_statistics(array):
+    assert of(pa.table({"c": array, "d": [1] * len(array)})) == {"numRecords": len(array)}
+
+
+def test_characters_are_themselves():
+    """Readers take surrogates for other characters."""
+    text = '\U00100000ü"\\\0'
+    sink = io.BytesIO()
+    pq.write_table(pa.table({text: [text]}), sink)
+    found = statistics(pq.read_metadata(sink))
+    assert "\\u" not in found.replace("\\u0000", "")
+    assert json.loads(found)["maxValues"] == {text: text}

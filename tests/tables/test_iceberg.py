@@ -30,6 +30,7 @@ pytest.importorskip("pyiceberg", reason="the extra 'tables' is not installed")
 
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.expressions import EqualTo
 from pyiceberg.table.update import snapshot
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("_partition", pa.int32())])
@@ -107,6 +108,43 @@ def test_polars_and_duckdb_read_a_version_and_skip_by_its_bounds(table):
     assert found == [(1500, 0)]
     files = [task.file.file_path for task in table.load().scan().plan_files()]
     assert duckdb.sql(f"select count(*) from read_parquet({files})").fetchall() == [(4,)]
+
+
+TIMES = pa.array([0, 253_402_300_799_999_999, 253_402_300_800_000_000, -(2**62)], pa.int64())
+"""The last two are of no calendar."""
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array(["a", "x" * 5000, "b", "\ud7ff" * 17, "\uffff" * 17, "z" * 15 + "\U0010ffff" * 2]),
+        pa.array([b"a", b"x" * 5000, b"b", b"\xff" * 17, b"z" * 15 + b"\xff\xff"]),
+        TIMES.cast(pa.timestamp("us", "UTC")),
+        TIMES.cast(pa.timestamp("us")),
+        pa.array([0, 2_932_896, 3_000_000, -(2**31)], pa.int32()).cast(pa.date32()),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_no_value_is_hidden_whose_bounds_are_missing_or_cut(table, values):
+    """Each is found, also where another row group of its file has bounds."""
+    files = []
+    for at in range(len(values)):
+        rows = table.file(f"f{at}", [at, at], c=pa.concat_arrays([values.slice(0, 1), values.slice(at, 1)]))
+        path = table.folder / rows.path
+        pq.write_table(pq.read_table(path), path, row_group_size=1)
+        files.append(rows._replace(size=path.stat().st_size))
+    table.publish(1, *files, schema=SCHEMA.append(pa.field("c", values.type)))
+    for at, value in enumerate(values):
+        literal = pl.lit(pl.Series(pa.array([value]))).first()
+        assert rows_of(pl.scan_iceberg(table.load()).filter(pl.col("c") == literal, id=at)).height > 0
+        if at < 2 or not pa.types.is_temporal(values.type):  # What Python has a value for.
+            scan = table.load().scan(row_filter=EqualTo("c", value.as_py()))
+            assert at in scan.to_arrow()["id"].to_pylist()
+    bounded = [
+        one.file.lower_bounds.keys() & one.file.upper_bounds.keys()
+        for one in table.load().scan().plan_files()
+    ]
+    assert any(4 in one for one in bounded), "those of which there are bounds have them"
 
 
 def test_no_column_has_a_name_that_readers_have_themselves(table):

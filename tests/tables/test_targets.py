@@ -222,3 +222,24 @@ def test_rows_are_merged_by_their_keys(place):
     merge(target, 6, [row(b"z", b"9", 6)], replaces_all=True)
     assert found() == [row(b"z", b"9", 6)]
     assert found(first.native) == [row(b"a", b"1", 0), row(b"b", b"2", 1), row(b"c", b"3", 2)]
+
+
+def test_copies_have_no_bounds_of_floating_point_numbers(place):
+    """Those of Parquet leave NaN out, which is the greatest number of Spark."""
+    target, inner = place.new(), pa.struct([("y", pa.float32())])
+    schema = pa.schema([*KEYED, ("x", pa.float64()), ("in", inner)])
+    nan = float("nan")
+    merge(target, 1, [row(b"a", b"1", 0, x=1.0)], schema=schema, replaces_all=True)
+    merge(target, 2, [row(b"a", b"1", 1, x=nan), row(b"b", b"2", 2, **{"in": {"y": nan}})], schema=schema)
+    paths = [path for path in place.folder.rglob("*.parquet") if "_log" not in str(path)]
+    bounded = [{*bounded_paths(path)} for path in paths]
+    assert len(bounded) > 1
+    assert all("offset" in one and not one & {"x", "in.y"} for one in bounded)
+
+
+def bounded_paths(path):
+    group = pq.read_metadata(path).row_group(0)
+    for at in range(group.num_columns):
+        found = group.column(at).statistics
+        if found is not None and found.has_min_max:
+            yield group.column(at).path_in_schema

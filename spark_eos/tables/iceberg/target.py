@@ -39,7 +39,7 @@ from spark_eos.tables.iceberg.columns import (
     small_type,
     with_hidden,
 )
-from spark_eos.tables.iceberg.files import Found, arrow_schemas, data_files
+from spark_eos.tables.iceberg.files import Found, arrow_schemas, data_files, write
 from spark_eos.tables.iceberg.rows import merge
 from spark_eos.tables.target import FileChange, Footers, RowChange, Stamp, Target, Version
 
@@ -288,19 +288,7 @@ class IcebergTarget(Target):
 
         tables, gone = merge(change, {name: one.record_count for name, one in before.items()}, read)
         folder = f"{transaction.table_metadata.location.rstrip('/')}/data"
-        return [self._write(io, f"{folder}/{uuid.uuid4()}.parquet", table) for table in tables], gone
-
-    def _write(self, io: Any, file: str, table: pa.Table) -> Found:
-        output = io.new_output(file)
-        footers: list[Any] = []
-        with (
-            output.create() as stream,
-            pq.ParquetWriter(
-                stream, table.schema, compression="zstd", store_schema=False, metadata_collector=footers
-            ) as writer,
-        ):
-            writer.write_table(table)
-        return Found(file, len(output.to_input_file()), footers[0])
+        return [write(io, f"{folder}/{uuid.uuid4()}.parquet", table) for table in tables], gone
 
     def _commit(
         self, transaction: Any, known: Columns, added: list[Found], gone: list[Any], stamp: Stamp

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from spark_eos.errors import ObjectExistsError, ObjectNotFoundError, SchemaMismatchError
 from spark_eos.log.data.layout import Layout
-from spark_eos.log.data.parquet.columns import check_columns, stored_schema
+from spark_eos.log.data.parquet.columns import bounded_leaves, check_columns, stored_schema
 from spark_eos.log.topics import codec_of
 from spark_eos.log.values.codec import ValueCodec
 from spark_eos.protocol.publication import Publication
@@ -152,6 +152,7 @@ class DecodedCopies:
                 self.schema,
                 compression="zstd",
                 store_schema=False,
+                write_statistics=bounded_leaves(self.schema),
                 write_page_checksum=True,
             ) as writer,
         ):
