@@ -1,16 +1,17 @@
-"""What the tables of a publication get in a version: their files or rows, the columns, and the stamp."""
+"""What the tables of a publication get in a version: its ends, the files or rows, the columns, and the stamp."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from spark_eos.errors import SegmentsReplacedError
+from spark_eos.errors import SegmentsReplacedError, UnknownTopicOrPartitionError
 from spark_eos.log import paths
 from spark_eos.log.data.parquet.reader import read_footer
 from spark_eos.log.log import Log
+from spark_eos.log.selection.units import whole_ends
 from spark_eos.protocol.publication import Pin, Publication, PublicationVersion
-from spark_eos.protocol.state import Topic
+from spark_eos.protocol.state import PartitionKey, State, Topic
 from spark_eos.protocol.types import FileRef
 from spark_eos.tables.columns import grows_into, table_schema
 from spark_eos.tables.compacted import newest_rows
@@ -20,7 +21,7 @@ from spark_eos.tables.settings import is_copied, is_merged, retention_ms
 from spark_eos.tables.target import DataFile, FileChange, RowChange, Stamp, Target, Version
 from spark_eos.tables.values.decoded import decoded_copies, has_newest_columns
 
-__all__ = ["Contents"]
+__all__ = ["Contents", "topic_of", "version_ends"]
 
 
 class Contents:
@@ -104,3 +105,23 @@ class Contents:
         """The footer of a file of the change that was made last."""
         found = self._footers.get(one.path)
         return read_footer(self._log.store, self._refs[one.path]).metadata if found is None else found
+
+
+def version_ends(log: Log, publication: Publication, state: State) -> dict[PartitionKey, int]:
+    """The ends that split no transaction: the last stable offsets in ``state``, or before. They never go back."""
+    pins = {} if publication.published is None else publication.published.pins
+    start = {}
+    for name, topic_id in publication.topics:
+        for number in range(topic_of(state, name, topic_id).partitions):
+            key = topic_id, number
+            pin = pins.get(key)
+            start[key] = max(state.partitions[key].start, 0 if pin is None else pin.end)
+    return whole_ends(log, state, start)
+
+
+def topic_of(state: State, name: str, topic_id: str) -> Topic:
+    """The topic of a publication. Raises `UnknownTopicOrPartitionError` if it is not there any more."""
+    topic = state.topics.get(name)
+    if topic is None or topic.topic_id != topic_id:
+        raise UnknownTopicOrPartitionError(f"topic {name!r} with id {topic_id} is not in the log any more")
+    return topic

@@ -2,7 +2,8 @@
 
 A version is made in steps, each of which may be the last one of a process:
 
-1. *Seal*: all rows of the topics up to the last stable offsets of the entry get into Parquet files that have no others.
+1. *Seal*: all rows of the topics that the version has get into Parquet files that have no others. It ends at the last
+   stable offsets of the entry, or before, so that no committed transaction is split (`version_ends`).
 2. *Begin*: the log notes what the version will have, and keeps these files (`BeginPublish`).
 3. *Commit*: each table gets the version, by a compare-and-set on the version before.
 4. *End*: the log notes that all tables have it (`EndPublish`).
@@ -25,19 +26,19 @@ from spark_eos.errors import (
     StagedFileExpiredError,
     TableChangedError,
     TableDamagedError,
-    UnknownTopicOrPartitionError,
 )
 from spark_eos.log.log import Log
+from spark_eos.log.selection.units import held_by
 from spark_eos.maintenance.segments.sealer import Cut, seal
 from spark_eos.protocol.actions import BeginPublish, DropPublication, EndPublish, FencePublisher
 from spark_eos.protocol.actions.publishing.publications import require_publication
 from spark_eos.protocol.actions.publishing.versions import pages_of
 from spark_eos.protocol.encoding.index_pages import checksum
 from spark_eos.protocol.publication import Pin, Publication, PublicationVersion
-from spark_eos.protocol.state import State, Topic
+from spark_eos.protocol.state import PartitionKey, State, Topic
 from spark_eos.protocol.types import PinnedRange
 from spark_eos.tables.columns import oldest_version
-from spark_eos.tables.contents import Contents
+from spark_eos.tables.contents import Contents, topic_of, version_ends
 from spark_eos.tables.settings import is_copied, is_merged
 from spark_eos.tables.target import Stamp, Target, Version
 from spark_eos.tables.values.decoded import columns_of, has_newest_columns
@@ -222,7 +223,9 @@ class Publisher:
 
     def _check_schemas(self, publication: Publication) -> None:
         for name, topic_id in publication.topics:
-            self._targets[name].check_schema(columns_of(publication, _topic(self._log.state, name, topic_id)))
+            self._targets[name].check_schema(
+                columns_of(publication, topic_of(self._log.state, name, topic_id))
+            )
 
     def _is_up_to_date(self, publication: Publication) -> bool:
         """Whether log and tables are as the newest version says. Raises `ConfigError` for the table of another."""
@@ -232,13 +235,16 @@ class Publisher:
                 self._check_free(name)
             return False
         state = self._log.state
+        ends = version_ends(self._log, publication, state)
+        for one in held_by(state, publication):
+            self._tell(f"committed records wait for {one}")
         for name, topic_id in publication.topics:
-            topic = _topic(state, name, topic_id)
+            topic = topic_of(state, name, topic_id)
             if version.schemas[name] != len(topic.schemas):
                 return False
             for number in range(topic.partitions):
                 pin, now = version.pins.get((topic_id, number)), state.partitions[topic_id, number]
-                if pin is None or (pin.start, pin.end) != (now.start, now.last_stable_offset):
+                if pin is None or (pin.start, pin.end) != (now.start, ends[topic_id, number]):
                     return False
         for name, topic_id in publication.topics:
             try:
@@ -249,7 +255,7 @@ class Publisher:
             if found is None or found.stamp != self._contents.stamp(publication, version, name):
                 self._tell(f"{self._targets[name].place} is not as it was published: it is published again")
                 return False
-            if not has_newest_columns(publication, _topic(state, name, topic_id), self._targets[name]):
+            if not has_newest_columns(publication, topic_of(state, name, topic_id), self._targets[name]):
                 return False
         return True
 
@@ -284,18 +290,21 @@ class Publisher:
 
     def _planned(self, publication: Publication, then: State) -> BeginPublish:
         """The request for a version that stands for the newest entry of ``then``; all it has is sealed."""
-        topics = [_topic(then, *one) for one in publication.topics]
-        cuts = [cut for topic in topics if not is_merged(publication, topic) for cut in _cuts(then, topic)]
+        topics = [topic_of(then, *one) for one in publication.topics]
+        ends = version_ends(self._log, publication, then)
+        cuts = [
+            cut for topic in topics if not is_merged(publication, topic) for cut in _cuts(then, topic, ends)
+        ]
         if cuts:
             self._tell(f"sealing {len(cuts)} partitions as they are after entry {then.seq}")
         sealed = seal(self._log, cuts, writer=WRITER)
         ranges = []
         for topic in topics:
-            if len(_topic(sealed, topic.name, topic.topic_id).schemas) != len(topic.schemas):
+            if len(topic_of(sealed, topic.name, topic.topic_id).schemas) != len(topic.schemas):
                 raise SegmentsReplacedError(f"topic {topic.name!r} has other columns by now")
             for number in range(topic.partitions):
                 key = (topic.topic_id, number)
-                start, end = then.partitions[key].start, then.partitions[key].last_stable_offset
+                start, end = then.partitions[key].start, ends[key]
                 if sealed.partitions[key].start != start:
                     raise SegmentsReplacedError(f"{topic.name}-{number} starts at another offset by now")
                 _, pages = pages_of(key, sealed.partitions[key], start, end)
@@ -319,7 +328,7 @@ class Publisher:
             return publication
         natives = []
         for name, topic_id in publication.topics:
-            topic = _topic(self._log.state, name, topic_id)
+            topic = topic_of(self._log.state, name, topic_id)
             natives.append((name, self._commit(publication, version, topic, rebuild=rebuild).native))
         released = tuple(name for name, _ in publication.topics) if is_copied(publication) else ()
         assert self._epoch is not None
@@ -355,9 +364,7 @@ class Publisher:
             except TableDamagedError as error:
                 reason = error
                 self._remove(target)
-        raise TableChangedError(
-            f"{target.place} was changed {_ATTEMPTS} times by other processes"
-        ) from reason
+        raise TableChangedError(f"{target.place}: tried {_ATTEMPTS} times, at last: {reason}") from reason
 
     def _usable(
         self, publication: Publication, now: Version, target: Target, stamp: Stamp, *, rebuild: bool
@@ -382,19 +389,10 @@ class Publisher:
         target.drop()
 
 
-def _topic(state: State, name: str, topic_id: str) -> Topic:
-    topic = state.topics.get(name)
-    if topic is None or topic.topic_id != topic_id:
-        raise UnknownTopicOrPartitionError(f"topic {name!r} with id {topic_id} is not in the log any more")
-    return topic
-
-
-def _cuts(then: State, topic: Topic) -> list[Cut]:
+def _cuts(then: State, topic: Topic, ends: Mapping[PartitionKey, int]) -> list[Cut]:
     oldest = oldest_version(topic)
     found = []
     for number in range(topic.partitions):
-        partition = then.partitions[topic.topic_id, number]
-        found.append(
-            Cut(topic.name, topic.topic_id, number, partition.start, partition.last_stable_offset, oldest)
-        )
+        key = topic.topic_id, number
+        found.append(Cut(topic.name, *key, then.partitions[key].start, ends[key], oldest))
     return found

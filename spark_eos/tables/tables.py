@@ -73,7 +73,8 @@ class TableVersion(NamedTuple):
     sequence
         The number of the version in the publication: tables with the same one stand for the same entry.
     entry
-        The log entry that it stands for: ``as_of`` of a read of the log that gives the same rows.
+        The log entry that it stands for: ``as_of`` of a read of the log that gives the same rows, up to the ends in
+        ``offsets``.
     timestamp_ms
         The time of that entry.
     offsets

@@ -7,8 +7,9 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_eos.log.selection.whole import Part, Unit, is_before, most, records, torn
 from spark_eos.mirror.out.covered import Covered
-from spark_eos.mirror.out.cut import Part, Unit, chosen, is_before, most, records, torn
+from spark_eos.mirror.out.cut import chosen
 
 A, B, C = ("id", 0), ("id", 1), ("other", 0)
 

@@ -12,8 +12,8 @@ from spark_eos.errors import (
     UnsupportedVersionError,
 )
 from spark_eos.log.log import Log
+from spark_eos.log.selection.whole import Part
 from spark_eos.mirror.notes import Note, Pair, check_no_loop, check_not_taken_over, note_of, notes, write_note
-from spark_eos.mirror.out.cut import Part
 from spark_eos.mirror.out.feed import Feed
 from spark_eos.mirror.out.position import Head, Sent, parsed
 from spark_eos.mirror.out.translation import Brought, ahead, whole

@@ -121,7 +121,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-out-tears-what-is-held",
-        "spark_eos/mirror/out/cut.py",
+        "spark_eos/log/selection/whole.py",
         "                for number in lists.ending_after(key, first):\n",
         "                for number in ():\n",
         "what lies after a part that waits is sent without its other parts",
@@ -137,9 +137,9 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-out-forgets-single-entries",
-        "spark_eos/mirror/out/feed.py",
-        "        if not transaction.commit:\n",
-        "        if not transaction.commit or transaction.producer.number < 0:\n",
+        "spark_eos/log/selection/units.py",
+        "    if not transaction.commit:\n",
+        "    if not transaction.commit or transaction.producer.number < 0:\n",
         "an entry that stands for itself is torn",
         _NOTES,
     ),

@@ -18,6 +18,22 @@ _FILES = ("tests/maintenance/test_published_files.py",)
 
 MUTANTS = (
     Mutant(
+        "transactions-split-by-versions",
+        "spark_eos/tables/contents.py",
+        "    return whole_ends(log, state, start)\n",
+        "    return {key: state.partitions[key].last_stable_offset for key in start}\n",
+        "of two tables with the same sequence one has a part of a transaction",
+        ("tests/tables/test_whole_versions.py",),
+    ),
+    Mutant(
+        "what-ended-earlier-is-forgotten",
+        "spark_eos/log/selection/units.py",
+        "        units = [] if first is None else [first]\n",
+        "        units = []\n",
+        "a transaction is split that ended before the oldest entry that the log still has",
+        ("tests/log/test_whole_ends.py",),
+    ),
+    Mutant(
         "publisher-not-fenced",
         _PUBLICATIONS,
         "    if publication.epoch != epoch:",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
@@ -101,6 +101,7 @@ def lag(
             print_json({"kind": "query", "offsets": None, **query._asdict(), "lags": []})
     elif rows or problems:
         _print(rows, problems, is_summed=totals, has_logs=len(logs) > 1)
+        _print_waits(logs, {row.lag.name for row in rows if row.lag.kind == "publication"})
     else:
         read = "this log: it has" if len(logs) == 1 else "these logs: they have"
         print(f"nothing reads {read} no groups, Spark queries or publications")
@@ -178,6 +179,16 @@ def _print(rows: Sequence[_Row], problems: Sequence[QueryAcross], *, is_summed: 
     print_table(header, table)
     for query in problems:
         print(printable(f"{query.name}, {query.topic}: {query.problem}"))
+
+
+def _print_waits(logs: Sequence[Log], publications: Collection[str]) -> None:
+    """What the tables wait for: they have no part of a transaction."""
+    from spark_eos.log.selection.units import held_by
+
+    for log in logs:
+        for name in sorted({*publications} & {*log.state.publications}):
+            for one in held_by(log.state, log.state.publications[name]):
+                print(printable(f"{name}: committed records wait for {one}"))
 
 
 def measures(one: Lag | LagTotal) -> tuple[str, str, str]:

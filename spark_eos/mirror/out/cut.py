@@ -1,61 +1,16 @@
 """Where a Kafka transaction may begin and end: no transaction of the log is in two of them. Pure.
 
-A *cut* says for each partition up to which offset its records are sent. Order is kept in a partition, so what is sent
-is always a beginning of it. A cut is whole if each unit, a transaction of the log or an entry that stands for itself,
-lies before it in all of its partitions or after it in all of them. The last stable offset of one partition can hold
-back part of a unit whose other partitions are free, and with it all that lies after it there: hence a fixpoint.
+Each cut is whole (`spark_eos.log.selection.whole`), or a part of what is too large for one transaction.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
+from spark_eos.log.selection.whole import Cut, Lists, Unit, is_before, part_of
 from spark_eos.protocol.state import PartitionKey
 
-__all__ = ["Cut", "Part", "Unit", "chosen", "is_before", "most", "part_of", "records", "torn"]
-
-Cut = Mapping[PartitionKey, int]
-"""The offset up to which (exclusive) a partition is sent."""
-
-
-class Part(NamedTuple):
-    """The records of a unit in a partition: ``records`` of them lie from ``first`` on and before ``end``."""
-
-    first: int
-    end: int
-    records: int
-
-
-class Unit(NamedTuple):
-    """What belongs together. ``seq`` is the entry that ended it, in which order units are sent if all else is equal."""
-
-    seq: int
-    parts: Mapping[PartitionKey, Part]
-
-
-def most(start: Cut, stops: Cut, units: Sequence[Unit]) -> dict[PartitionKey, int]:
-    """The greatest whole cut from ``start`` on that goes nowhere past ``stops``."""
-    end = {key: max(stop, start[key]) for key, stop in stops.items()}
-    lists = _Lists(units)
-    waiting = [
-        number
-        for number, unit in enumerate(units)
-        if any(part.end > end.get(key, part.end) for key, part in unit.parts.items())
-    ]
-    held = {*waiting}
-    while waiting:
-        for key, part in units[waiting.pop()].parts.items():
-            # A unit of which a part is sent already was torn before: what is left of it begins here.
-            first = max(part.first, start.get(key, 0))
-            if first < end.get(key, 0):
-                for number in lists.ending_after(key, first):
-                    if number not in held:
-                        held.add(number)
-                        waiting.append(number)
-                end[key] = first
-    return end
+__all__ = ["chosen"]
 
 
 def chosen(start: Cut, end: Cut, units: Sequence[Unit], wanted: int, limit: int) -> dict[PartitionKey, int]:
@@ -65,7 +20,7 @@ def chosen(start: Cut, end: Cut, units: Sequence[Unit], wanted: int, limit: int)
     has more than ``limit`` is torn: then the cut is a part of it, with ``limit`` records. Whole units that lie before
     that, and that ended later, go first.
     """
-    lists = _Lists(units)
+    lists = Lists(units)
     cut = dict(start)
     taken: set[int] = set()
     count = 0
@@ -88,7 +43,7 @@ def chosen(start: Cut, end: Cut, units: Sequence[Unit], wanted: int, limit: int)
 
 
 def _closure(
-    number: int, cut: Cut, units: Sequence[Unit], lists: _Lists, taken: set[int]
+    number: int, cut: Cut, units: Sequence[Unit], lists: Lists, taken: set[int]
 ) -> tuple[set[int], dict[PartitionKey, int]]:
     """The unit with all that has to be sent before or with it, and the cut after them."""
     grown, group, waiting = dict(cut), {number}, [number]
@@ -118,7 +73,7 @@ def _least(group: set[int], cut: Cut, units: Sequence[Unit]) -> tuple[int, dict[
                 firsts[key] = min(firsts.get(key, (part.first, number)), (part.first, number))
     found = []
     for number in sorted({number for _, number in firsts.values()}):
-        members, grown = _closure(number, cut, units, _Lists(units), set())
+        members, grown = _closure(number, cut, units, Lists(units), set())
         found.append((sum(part_of(units[one], cut) for one in members), len(members), number, grown))
     size, _, _, grown = min(found, key=lambda one: one[:3])
     return size, grown
@@ -136,59 +91,3 @@ def _beginning(start: Cut, end: Cut, limit: int) -> dict[PartitionKey, int]:
         if limit <= 0:
             break
     return cut
-
-
-def part_of(unit: Unit, cut: Cut) -> int:
-    """How many records of the unit are after the cut, at most."""
-    return sum(
-        min(part.records, max(part.end - max(part.first, cut[key]), 0))
-        for key, part in unit.parts.items()
-        if key in cut
-    )
-
-
-def is_before(unit: Unit, cut: Cut) -> bool:
-    """Whether all of the unit is sent."""
-    return all(part.end <= cut.get(key, part.end) for key, part in unit.parts.items())
-
-
-def torn(units: Iterable[Unit], cut: Cut) -> list[Unit]:
-    """The units of which the cut has a part."""
-    return [
-        unit
-        for unit in units
-        if not is_before(unit, cut) and any(part.first < cut.get(key, 0) for key, part in unit.parts.items())
-    ]
-
-
-def records(units: Iterable[Unit], cut: Cut) -> int:
-    """How many records of these units are not sent yet, at most."""
-    return sum(part_of(unit, cut) for unit in units)
-
-
-class _Lists:
-    """The units of each partition by where they end, and by where they begin."""
-
-    def __init__(self, units: Sequence[Unit]) -> None:
-        ends: dict[PartitionKey, list[tuple[int, int]]] = {}
-        firsts: dict[PartitionKey, list[tuple[int, int]]] = {}
-        for number, unit in enumerate(units):
-            for key, part in unit.parts.items():
-                ends.setdefault(key, []).append((part.end, number))
-                firsts.setdefault(key, []).append((part.first, number))
-        self._ends = {key: sorted(found) for key, found in ends.items()}
-        self._firsts = {key: sorted(found) for key, found in firsts.items()}
-
-    def ending_after(self, key: PartitionKey, offset: int) -> list[int]:
-        """Those with a part that ends after ``offset``; each is given once."""
-        found = self._ends.get(key, [])
-        at = bisect_left(found, (offset + 1, -1))
-        self._ends[key], after = found[:at], found[at:]
-        return [number for _, number in after]
-
-    def beginning_before(self, key: PartitionKey, offset: int) -> list[int]:
-        """Those with a part that begins before ``offset``; each is given once."""
-        found = self._firsts.get(key, [])
-        at = bisect_left(found, (offset, -1))
-        before, self._firsts[key] = found[:at], found[at:]
-        return [number for _, number in before]

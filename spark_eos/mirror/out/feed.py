@@ -6,17 +6,14 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from spark_eos.errors import InvalidRequestError
-from spark_eos.log.history import Transaction, of_entry
+from spark_eos.log.history import of_entry
 from spark_eos.log.log import Log
+from spark_eos.log.selection.units import Covered, unit_of, unknown
+from spark_eos.log.selection.whole import Cut, Unit, is_before, records
 from spark_eos.log.time_travel import earliest, replay, state_at
-from spark_eos.mirror.out.cut import Cut, Part, Unit, is_before, records
-from spark_eos.protocol.index import IndexRow, Kind, Load, in_memory
-from spark_eos.protocol.state import Partition, PartitionKey, State
+from spark_eos.protocol.state import PartitionKey, State
 
-__all__ = ["Feed", "known_from", "unknown"]
-
-Covered = Callable[[PartitionKey, int, int], int]
-"""How many offsets of a range are not to be sent: ``(partition, first, end)``."""
+__all__ = ["Feed", "known_from"]
 
 
 class Feed:
@@ -81,7 +78,7 @@ class Feed:
             if step.after.topics is not step.before.topics:
                 self._see(step.after)
             for transaction in of_entry(step.entry, step.before, topics):
-                unit = self._unit(transaction, step.after)
+                unit = unit_of(transaction, step.after, self.sent, self._covered)
                 if unit is not None:
                     self.units.append(unit)
                     waiting += records([unit], self.sent)
@@ -106,19 +103,6 @@ class Feed:
                 for number in range(topic.partitions):
                     self.sent.setdefault((topic.topic_id, number), 0)
 
-    def _unit(self, transaction: Transaction, state: State) -> Unit | None:
-        if not transaction.commit:
-            return None
-        parts = {}
-        for span in transaction.spans:
-            topic = state.topics.get(span.topic)
-            key = ("" if topic is None else topic.topic_id, span.partition)
-            end = span.last + 1
-            if end > self.sent.get(key, end):
-                length = end - span.first - self._covered(key, span.first, end)
-                parts[key] = Part(span.first, end, min(span.records, length))
-        return Unit(transaction.seq, parts) if parts else None
-
 
 def known_from(log: Log, seq: int) -> State:
     """The state from which on entries are known: that after ``seq``, or else the oldest there is."""
@@ -126,41 +110,3 @@ def known_from(log: Log, seq: int) -> State:
         with suppress(InvalidRequestError):  # Retired.
             return state_at(log, seq)
     return earliest(log)
-
-
-def unknown(state: State, sent: Cut, covered: Covered, load: Load = in_memory) -> Unit | None:
-    """The records that are not sent and that ended up to this state: which of them belong together is not known.
-
-    None: there are none. Those of transactions that are open are known when these end.
-    """
-    parts = {}
-    for key, offset in sent.items():
-        partition = state.partitions.get(key)
-        if partition is None or offset >= partition.end:
-            continue
-        low = max(offset, partition.start)
-        stable = partition.last_stable_offset
-        found = (row for row in partition.index.scan(low, load) if _is_closed(state, partition, row))
-        first = next(found, None)
-        if first is None:
-            continue
-        begin, end = max(first.base_offset, low), max(stable, first.next_offset)
-        for row in partition.index.scan(
-            end, load
-        ):  # After the first open transaction, which is never long ago.
-            if _is_closed(state, partition, row):
-                end = row.next_offset
-        count = end - begin - covered(key, begin, end)
-        if count:
-            parts[key] = Part(begin, end, count)
-    return Unit(state.seq, parts) if parts else None
-
-
-def _is_closed(state: State, partition: Partition, row: IndexRow) -> bool:
-    """Whether the row has records of a transaction that is committed, or of none."""
-    if row.kind is not Kind.DATA:
-        return False
-    stamp = row.producer
-    producer = state.producers.get(stamp.producer_id)
-    is_open = producer is not None and producer.is_open and producer.number == stamp.number
-    return not is_open and (stamp.producer_id, stamp.number) not in partition.aborted

@@ -14,9 +14,10 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
 )
 from spark_eos.log.log import Log
+from spark_eos.log.selection.whole import Cut, Unit, most, torn
 from spark_eos.mirror.notes import Pair, check_no_loop, note_of
 from spark_eos.mirror.out.covered import Covered
-from spark_eos.mirror.out.cut import Cut, Unit, chosen, most, torn
+from spark_eos.mirror.out.cut import chosen
 from spark_eos.mirror.out.feed import Feed
 from spark_eos.mirror.out.kafka_target import KafkaTarget
 from spark_eos.mirror.out.opening import Opening

@@ -9,8 +9,8 @@ import numpy as np
 from spark_eos.config.isolation import Isolation
 from spark_eos.log.data.planner import Fetch, plan
 from spark_eos.log.log import Log
+from spark_eos.log.selection.whole import Cut
 from spark_eos.mirror.out.covered import Covered
-from spark_eos.mirror.out.cut import Cut
 from spark_eos.mirror.out.opening import Opening
 from spark_eos.mirror.out.position import Head, Sent, map_topic
 from spark_eos.mirror.out.producer import AbortedError, KafkaTransaction, TransactionalProducer

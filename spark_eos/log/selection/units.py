@@ -1,0 +1,125 @@
+"""What belongs together in some partitions: the units of `spark_eos.log.selection.whole`, from the log's entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spark_eos.errors import InvalidRequestError
+from spark_eos.log.history import Transaction, of_entry
+from spark_eos.log.log import Log
+from spark_eos.log.selection.whole import Cut, Part, Unit, most
+from spark_eos.log.time_travel import earliest, replay
+from spark_eos.protocol.index import IndexRow, Kind, Load, in_memory
+from spark_eos.protocol.publication import Publication
+from spark_eos.protocol.state import Partition, PartitionKey, State
+
+__all__ = ["Covered", "held_by", "is_closed", "unit_of", "unknown", "whole_ends"]
+
+Covered = Callable[[PartitionKey, int, int], int]
+"""How many offsets of a range do not count: ``(partition, first, end)``."""
+
+
+def whole_ends(log: Log, state: State, start: Cut) -> dict[PartitionKey, int]:
+    """The ends of these partitions in ``state``, from ``start`` on, that split no committed transaction.
+
+    They are the last stable offsets, unless a committed transaction has records behind one of them. Then the entries
+    are read since the oldest that the log still has. What ended before that is held back or not as a whole. Entries
+    are kept from the one on in which the oldest open transaction began, so it is seldom held back.
+    """
+    stops = {key: max(state.partitions[key].last_stable_offset, first) for key, first in start.items()}
+    if not any(_has_committed(state, state.partitions[key]) for key in start):
+        return stops
+    try:
+        before = earliest(log)
+        first = unknown(before, start, _none, log.load)
+        units = [] if first is None else [first]
+        topics = {topic.topic_id: topic.name for topic in before.topics.values()}
+        for step in replay(log, before, state.seq):
+            for transaction in of_entry(step.entry, step.before, topics):
+                unit = unit_of(transaction, step.after, start, _none)
+                if unit is not None:
+                    units.append(unit)
+    except InvalidRequestError:  # Other processes have retired the entries meanwhile: nothing is known yet.
+        return dict(start)
+    return most(start, stops, units)
+
+
+def held_by(state: State, publication: Publication) -> list[str]:
+    """The open transactions that the tables wait for, as a sentence says it: committed records lie behind them."""
+    found: dict[int, list[str]] = {}
+    for name, topic_id in publication.topics:
+        for number in range(state.topics[name].partitions):
+            partition = state.partitions[topic_id, number]
+            if _has_committed(state, partition):
+                for producer_id in partition.open:
+                    found.setdefault(producer_id, []).append(f"{name}-{number}")
+    return [
+        f"the transaction of {state.producers[number].transactional_id!r} (producer id {number}), which is open in "
+        f"{', '.join(places)}"
+        for number, places in sorted(found.items())
+    ]
+
+
+def _has_committed(state: State, partition: Partition) -> bool:
+    """Whether committed records lie behind the last stable offset: nothing there is in an index page."""
+    stable = partition.last_stable_offset
+    return stable < partition.end and any(
+        is_closed(state, partition, row) for row in partition.index.scan(stable)
+    )
+
+
+def _none(_key: PartitionKey, _first: int, _end: int) -> int:
+    return 0
+
+
+def unit_of(transaction: Transaction, state: State, start: Cut, covered: Covered) -> Unit | None:
+    """The unit of a transaction that ended; None if it was aborted, or has no records from ``start`` on."""
+    if not transaction.commit:
+        return None
+    parts = {}
+    for span in transaction.spans:
+        topic = state.topics.get(span.topic)
+        key = ("" if topic is None else topic.topic_id, span.partition)
+        end = span.last + 1
+        if end > start.get(key, end):
+            length = end - span.first - covered(key, span.first, end)
+            parts[key] = Part(span.first, end, min(span.records, length))
+    return Unit(transaction.seq, parts) if parts else None
+
+
+def unknown(state: State, start: Cut, covered: Covered, load: Load = in_memory) -> Unit | None:
+    """The records from ``start`` on that ended up to this state: which of them belong together is not known.
+
+    None: there are none. Those of transactions that are open are known when these end.
+    """
+    parts = {}
+    for key, offset in start.items():
+        partition = state.partitions.get(key)
+        if partition is None or offset >= partition.end:
+            continue
+        low = max(offset, partition.start)
+        stable = partition.last_stable_offset
+        found = (row for row in partition.index.scan(low, load) if is_closed(state, partition, row))
+        first = next(found, None)
+        if first is None:
+            continue
+        begin, end = max(first.base_offset, low), max(stable, first.next_offset)
+        for row in partition.index.scan(
+            end, load
+        ):  # After the first open transaction, which is never long ago.
+            if is_closed(state, partition, row):
+                end = row.next_offset
+        count = end - begin - covered(key, begin, end)
+        if count:
+            parts[key] = Part(begin, end, count)
+    return Unit(state.seq, parts) if parts else None
+
+
+def is_closed(state: State, partition: Partition, row: IndexRow) -> bool:
+    """Whether the row has records of a transaction that is committed, or of none."""
+    if row.kind is not Kind.DATA:
+        return False
+    stamp = row.producer
+    producer = state.producers.get(stamp.producer_id)
+    is_open = producer is not None and producer.is_open and producer.number == stamp.number
+    return not is_open and (stamp.producer_id, stamp.number) not in partition.aborted
