@@ -74,9 +74,16 @@ def _check_type(type_: pa.DataType, column: str, place: str) -> None:
             raise SchemaMismatchError(
                 f"column {column!r} is a struct without fields, which {place} cannot keep: drop it"
             )
+        known: dict[str, str] = {}
         for number in range(type_.num_fields):
             field = type_.field(number)
             _check_field(field, f"{column}.{field.name}", place)
+            other = known.setdefault(field.name.casefold(), field.name)
+            if other != field.name:
+                raise SchemaMismatchError(
+                    f"column {column!r}: Delta ignores case, so its fields {other!r} and {field.name!r} have the same "
+                    f"name; rename one before the topic is published as {place}"
+                )
     elif types.is_map(type_):
         if _has_local_times(type_):
             raise SchemaMismatchError(

@@ -92,10 +92,11 @@ class DeltaTarget(Target):
             raise ConfigError(
                 f"{self.place}: delta-rs reaches folders and buckets alone; publish a copy into one of these"
             )
-        if "%" in self.root:
+        # It would take the name for a URL, or for that of another folder.
+        if refused := re.search(r"[%#?\\\x00-\x1f\x7f]", self.root):
             raise ConfigError(
-                f"{self.place}: delta-rs cannot write into a folder with a % in its name; use another one, or publish "
-                "a copy elsewhere"
+                f"{self.place}: delta-rs cannot write into a folder with {refused[0]!r} in its name; use another one, "
+                "or publish a copy elsewhere"
             )
         self._known: Any = None
 

@@ -273,6 +273,7 @@ class Publisher:
 
     def _begin(self) -> None:
         """Seal, and note the intent. Plans again if another process rewrites or deletes what was planned."""
+        reason: Exception | None = None
         for _ in range(_ATTEMPTS):
             state = self._log.follow()
             publication = require_publication(state, self._name)
@@ -281,12 +282,11 @@ class Publisher:
                 self._log.commit(lambda _, action=action: (action,), writer=WRITER)  # type: ignore[misc]
             except (SegmentsReplacedError, StagedFileExpiredError, OffsetOutOfRangeError) as error:
                 self._tell(f"planning again: {error}")
+                reason = error
                 continue
             return
-        raise SegmentsReplacedError(
-            f"publication {self._name!r}: its records were rewritten or deleted {_ATTEMPTS} times while they were "
-            "sealed; publish again"
-        )
+        text = f"publication {self._name!r}: planned {_ATTEMPTS} times; publish again. At last: {reason}"
+        raise SegmentsReplacedError(text) from reason
 
     def _planned(self, publication: Publication, then: State) -> BeginPublish:
         """The request for a version that stands for the newest entry of ``then``; all it has is sealed."""
@@ -362,6 +362,8 @@ class Publisher:
             except TableChangedError as error:
                 reason = error
             except TableDamagedError as error:
+                if now is None and isinstance(reason, TableDamagedError):
+                    raise  # Of a table that was removed just now.
                 reason = error
                 self._remove(target)
         raise TableChangedError(f"{target.place}: tried {_ATTEMPTS} times, at last: {reason}") from reason

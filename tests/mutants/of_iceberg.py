@@ -20,6 +20,14 @@ MUTANTS = (
         ("tests/tables/test_iceberg.py",),
     ),
     Mutant(
+        "iceberg-columns-of-one-name",
+        f"{_FOLDER}columns.py",
+        "            if name in known:\n",
+        "            if name == field.name in known:\n",
+        "a publication is made that can never be published",
+        ("tests/tables/test_iceberg.py",),
+    ),
+    Mutant(
         "iceberg-bounds-without-nan",
         f"{_FOLDER}files.py",
         "            write_statistics=bounded_leaves(rows.schema),\n",

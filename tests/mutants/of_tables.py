@@ -48,6 +48,14 @@ MUTANTS = (
         _OF_STATS,
     ),
     Mutant(
+        "a-folder-that-is-taken-for-another",
+        _DELTA,
+        "        if refused := re.search(",
+        "        if refused := re.fullmatch(",
+        "a table is written into another folder, and taken for that of another program",
+        _OF_PLACES,
+    ),
+    Mutant(
         "bounds-in-surrogates",
         _STATS,
         "json.dumps(value, ensure_ascii=False)",

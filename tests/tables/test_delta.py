@@ -387,6 +387,7 @@ def test_versions_have_their_numbers_while_others_commit(table, monkeypatch):
         ("empty", pa.struct([]), "'empty'"),
         ("m", pa.map_(pa.string(), pa.time64("ns")), "'m.value'"),
         ("d", pa.decimal128(5, -2), "'d'"),
+        ("l", pa.list_(pa.struct([("A", pa.int64()), ("a", pa.int64())])), "'l.element': .* 'A' and 'a'"),
     ],
 )
 def test_columns_that_delta_cannot_keep_are_named(tmp_path, name, type_, said):
@@ -396,7 +397,7 @@ def test_columns_that_delta_cannot_keep_are_named(tmp_path, name, type_, said):
     assert not (tmp_path / "t").exists()
 
 
-@pytest.mark.parametrize("place", ["memory://table", "100%"])
+@pytest.mark.parametrize("place", ["memory://table", "100%", "a#b", "a?b", "a\\b", "a\nb", "a\x7f"])
 def test_places_that_delta_rs_does_not_reach_are_refused(tmp_path, monkeypatch, place):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match="delta-rs"):

@@ -525,7 +525,29 @@ def test_columns_that_iceberg_cannot_keep_are_named(table, name, type_, said):
         table.target.check_schema(schema)
 
 
-@pytest.mark.parametrize("place", ["memory://table", "az://container/x", "/tmp/100%", "/tmp/a#b"])
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ([("a.b", pa.int64()), ("a", pa.struct([("b", pa.int64())]))], "'a.b' and 'a'.* 'a.b'"),
+        ([("a", pa.list_(pa.int64())), ("a.element", pa.int64())], "'a' and 'a.element'"),
+        ([("a", pa.map_(pa.string(), pa.int64())), ("a.key", pa.int64())], "'a' and 'a.key'"),
+        (
+            [("a", pa.struct([("b.c", pa.int64()), ("b", pa.struct([("c", pa.int64())]))]))],
+            "'a' and 'a'.* 'a.b.c'",
+        ),
+        ([("_partition", pa.struct([("x", pa.int32())])), ("_topic_partition.x", pa.int32())], "partition.x"),
+    ],
+)
+def test_columns_that_iceberg_calls_the_same_are_named(table, columns, said):
+    with pytest.raises(SchemaMismatchError, match=said):
+        table.target.check_schema(pa.schema(columns))
+    for column in columns[: len(columns) - 1]:
+        table.target.check_schema(pa.schema([column]))
+
+
+@pytest.mark.parametrize(
+    "place", ["memory://table", "az://container/x", "/tmp/100%", "/tmp/a#b", "/tmp/a?b", "/tmp/a\nb"]
+)
 def test_places_that_iceberg_does_not_reach_are_refused(place):
     with pytest.raises(ConfigError, match="Iceberg"):
         address(place)

@@ -9,8 +9,17 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from spark_eos import Log
-from spark_eos.errors import ConfigError, ProducerFencedError, StoreUnavailableError
+from spark_eos.errors import (
+    ConfigError,
+    ProducerFencedError,
+    SegmentsReplacedError,
+    StoreUnavailableError,
+    TableChangedError,
+    TableDamagedError,
+)
 from spark_eos.maintenance.maintain import Maintainer
+from spark_eos.tables import publisher
+from spark_eos.tables.delta import DeltaTarget
 from spark_eos.tables.maintaining import Publications
 from tests.tables.refusing import refusing_store
 from tests.tables.world import World, rows_of
@@ -55,6 +64,46 @@ def test_a_table_that_another_program_puts_in_the_place_of_one_stays(world, tmp_
     assert is_another_programs(tmp_path / "orders")
 
 
+# -- Places and causes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a#b", "a?b", "a\\b"])
+def test_a_folder_that_delta_rs_cannot_write_to_is_refused_when_the_publication_is_made(tmp_path, name):
+    world = World(tmp_path / name / "log")
+    seq = world.log.follow().seq
+    with pytest.raises(ConfigError, match="cannot write into a folder with"):
+        world.tables.create("p", ["orders"])
+    with pytest.raises(ConfigError, match="cannot write into a folder with"):
+        world.tables.create("p", ["orders"], mode="copied", location=str(tmp_path / name))
+    assert world.log.follow().seq == seq
+
+
+@pytest.mark.parametrize(("error", "tries"), [(TableDamagedError, 2), (TableChangedError, 20)])
+def test_a_commit_that_fails_again_and_again_says_why(world, monkeypatch, error, tries):
+    world.tables.create("p", ["orders"])
+    asked = []
+
+    def refused(*_):
+        asked.append(1)
+        raise error("the cause")
+
+    monkeypatch.setattr(DeltaTarget, "commit", refused)
+    with pytest.raises(error, match="the cause"):
+        world.tables.publish("p")
+    assert len(asked) == tries
+
+
+def test_plans_that_are_outrun_again_and_again_say_why(world, monkeypatch):
+    world.tables.create("p", ["orders"])
+
+    def outrun(*_, **__):
+        raise SegmentsReplacedError("the cause")
+
+    monkeypatch.setattr(publisher, "seal", outrun)
+    with pytest.raises(SegmentsReplacedError, match=r"planned 20 times.*the cause"):
+        world.tables.publish("p")
+
+
 # -- A publication that is made again ---------------------------------------------------------------------
 
 
@@ -62,15 +111,15 @@ def test_a_publisher_of_a_dropped_publication_does_not_write_for_the_next_one(wo
     one, two = tmp_path / "one", tmp_path / "two"
     world.tables.create("p", ["orders"], mode="copied", location=str(one))
     world.tables.publish("p")
-    publisher, publications = world.tables.publisher("p"), Publications(world.log)
+    first, publications = world.tables.publisher("p"), Publications(world.log)
     assert publications.run(tell=print) == []
     world.tables.drop("p")
     shutil.rmtree(one)
     world.tables.create("p", ["events"], mode="copied", location=str(two))
     with pytest.raises(ProducerFencedError, match="dropped, and made again"):
-        publisher.publish()
+        first.publish()
     with pytest.raises(ProducerFencedError, match="dropped, and made again"):
-        publisher.drop()
+        first.drop()
     for _ in range(2):  # The first pass sees that its publisher is of no use any more.
         publications.run(tell=print)
     assert not one.exists()

@@ -212,6 +212,13 @@ def test_a_column_that_iceberg_has_not_is_refused_when_the_publication_is_made(w
         create(world, topics=["files"])
 
 
+def test_columns_that_iceberg_calls_the_same_are_refused_when_the_publication_is_made(world):
+    columns = pa.schema([("a.b", pa.int64()), ("a", pa.struct([("b", pa.int64())]))])
+    world.admin.create_topic("files", 1, schema=columns)
+    with pytest.raises(SchemaMismatchError, match=r"'a.b' and 'a'"):
+        create(world, topics=["files"])
+
+
 def test_the_example_of_the_guide(tmp_path, monkeypatch, capsys):
     guide = (Path(__file__).parents[2] / "docs/guide/iceberg.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"^```python\n(.*?)^```", guide, re.DOTALL | re.MULTILINE)

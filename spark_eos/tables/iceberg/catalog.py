@@ -77,9 +77,9 @@ def address(root: str) -> str:
         )
     else:
         found = f"file://{Path(root).absolute().as_posix()}"
-    refused = next((one for one in "#?%" if one in found), None)
+    refused = re.search(r"[#?%\x00-\x1f\x7f]", found)
     if refused is not None:
         raise ConfigError(
-            f"{root}: Iceberg's readers do not agree on a {refused} in the name of a file; use another folder"
+            f"{root}: Iceberg's readers do not agree on {refused[0]!r} in the name of a file; use another folder"
         )
     return found.rstrip("/")

@@ -192,6 +192,29 @@ def check_schema(schema: pa.Schema, place: str) -> None:
         problem = next(_problems(field.type, field.name), None)
         if problem is not None:
             raise SchemaMismatchError(f"{problem}, which Iceberg does not have: {place} cannot keep it")
+    known: dict[str, str] = {}
+    for field in schema:
+        for name in _full_names(field.type, RENAMED.get(field.name, field.name)):
+            if name in known:
+                raise SchemaMismatchError(
+                    f"columns {known[name]!r} and {field.name!r}: Iceberg calls something in each of them {name!r}, so "
+                    f"{place} cannot keep both; rename one"
+                )
+            known[name] = field.name
+
+
+def _full_names(type_: pa.DataType, name: str) -> Iterator[str]:
+    """What Iceberg calls a column, and those inside of it."""
+    yield name
+    if pa.types.is_struct(type_):
+        for number in range(type_.num_fields):
+            inner = type_.field(number)
+            yield from _full_names(inner.type, f"{name}.{inner.name}")
+    elif pa.types.is_list(type_):
+        yield from _full_names(type_.value_type, f"{name}.element")
+    elif pa.types.is_map(type_):
+        yield from _full_names(type_.key_type, f"{name}.key")
+        yield from _full_names(type_.item_type, f"{name}.value")
 
 
 def _problems(type_: pa.DataType, path: str) -> Iterator[str]:
