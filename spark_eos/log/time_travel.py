@@ -116,6 +116,8 @@ def earliest(log: Log) -> State:
         return next(replay(log, EMPTY, 0)).after
     oldest = log.state
     for state in _snapshots(log, log.state.seq):
+        if _is_retired(log, state.seq + 1):
+            break  # It was kept for a transaction that has ended: nothing can be read on from there.
         oldest = state
     return oldest
 

@@ -191,3 +191,26 @@ def test_what_ended_before_the_oldest_entry_is_not_split():
     assert world.found([0, 0, 0]) == [0, 0, 0]
     assert world.is_whole([0, 0, 0])
     assert not world.is_whole([0, 0, 13])
+
+
+def test_a_transaction_that_is_open_for_long_holds_back_no_more_than_it_must():
+    """Entries and a snapshot from before it are kept as long as it is open, and no longer."""
+    world = World(3)
+    for _ in range(6):
+        world.alone([0, 1, 2])
+        world.forget()
+    world.alone([2])
+    world.forget()  # At a boundary.
+    world.send("a", 0)
+    world.alone([0, 1])
+    for _ in range(12):
+        world.alone([2])
+        world.forget()
+    assert world.log.maintenance.retired(world.log.state) > 3
+    assert world.found([0, 0, 0]) == world.greatest([0, 0, 0]) == [6, 6, 19]
+    world.end("a", commit=True)
+    for _ in range(2):
+        world.forget()
+        assert earliest(world.log).seq >= world.log.state.seq - 6, "what is kept is read on from"
+        for _ in range(3):
+            world.alone([2])

@@ -26,6 +26,14 @@ MUTANTS = (
         ("tests/tables/test_whole_versions.py",),
     ),
     Mutant(
+        "what-open-transactions-need-is-dropped",
+        "spark_eos/log/snapshots/snapshots.py",
+        "        old = [seq for seq in found[:-KEPT] if seq != needed]\n",
+        "        old = found[:-KEPT]\n",
+        "a transaction that is open for long holds back all tables as a whole",
+        ("tests/log/test_whole_ends.py",),
+    ),
+    Mutant(
         "what-ended-earlier-is-forgotten",
         "spark_eos/log/selection/units.py",
         "        units = [] if first is None else [first]\n",

@@ -48,7 +48,7 @@ MUTANTS = (
     Mutant(
         "evidence-retired",
         _MAINTENANCE,
-        "min(begun, default=snapshot) - 1)",
+        "snapshot if needed is None else needed)",
         "snapshot)",
         "nobody can tell any more since when a transaction is open",
         _OF_EXPIRATION,
@@ -56,8 +56,8 @@ MUTANTS = (
     Mutant(
         "evidence-retired-behind-the-state",
         _MAINTENANCE,
-        "snapshot - state.snapshot_interval, state.seq, min",
-        "snapshot - state.snapshot_interval, min",
+        "snapshot - state.snapshot_interval, state.seq, snapshot if",
+        "snapshot - state.snapshot_interval, snapshot if",
         "who retires by an old state retires the entry in which a newer transaction began",
         _OF_EXPIRATION,
     ),

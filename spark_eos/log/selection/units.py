@@ -24,7 +24,7 @@ def whole_ends(log: Log, state: State, start: Cut) -> dict[PartitionKey, int]:
 
     They are the last stable offsets, unless a committed transaction has records behind one of them. Then the entries
     are read since the oldest that the log still has. What ended before that is held back or not as a whole. Entries
-    are kept from the one on in which the oldest open transaction began, so it is seldom held back.
+    are kept from the last boundary on before the oldest open transaction began, so it is seldom held back.
     """
     stops = {key: max(state.partitions[key].last_stable_offset, first) for key, first in start.items()}
     if not any(_has_committed(state, state.partitions[key]) for key in start):

@@ -21,7 +21,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log import paths
 from spark_eos.log.clock import Clock
-from spark_eos.log.snapshots.snapshots import Snapshots
+from spark_eos.log.snapshots.snapshots import Snapshots, before_open
 from spark_eos.log.snapshots.worker import in_background
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
@@ -52,7 +52,8 @@ class Retirer:
     These are the entries before the newest snapshot but one: a reader that is a little behind still reads on entry by
     entry.
     Entry 0 is never retired: it says what log this is. Nor is one in which an open transaction began: the store
-    says since when it is there (`spark_eos.log.expiration`).
+    says since when it is there (`spark_eos.log.expiration`). Nor are those from the boundary before that on, from which
+    it is known what belongs together of all that has ended since (`spark_eos.log.selection.units`).
     """
 
     def __init__(self, store: Store) -> None:
@@ -119,9 +120,9 @@ class Retirer:
 
 def _limit(state: State, snapshot: int) -> int:
     """The newest entry that no reader needs any more, given the newest snapshot that is stored."""
-    begun = (state.producers[one].started_seq for one in state.open_transactions)
+    needed = before_open(state)
     # What began after this state is not in it.
-    return min(snapshot - state.snapshot_interval, state.seq, min(begun, default=snapshot) - 1)
+    return min(snapshot - state.snapshot_interval, state.seq, snapshot if needed is None else needed)
 
 
 class BackgroundMaintenance:

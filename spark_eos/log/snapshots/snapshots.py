@@ -29,7 +29,7 @@ from spark_eos.protocol.index import IndexPage
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
 
-__all__ = ["KEPT", "LARGE", "Snapshots", "newest_snapshot"]
+__all__ = ["KEPT", "LARGE", "Snapshots", "before_open", "newest_snapshot"]
 
 KEPT = 2
 """Snapshots that stay: a process that has just listed them still finds the newest one."""
@@ -41,6 +41,15 @@ LARGE_ROWS = 8192
 """Rows that were sealed and not yet encoded, from which on that may: some 10 µs each."""
 
 _LOG = logging.getLogger(__name__)
+
+
+def before_open(state: State) -> int | None:
+    """The last boundary before the oldest open transaction of ``state`` began; None: no transaction is open.
+
+    Its snapshot, and all entries after it, say what belongs to the transactions that have ended since.
+    """
+    begun = min((state.producers[one].started_seq for one in state.open_transactions), default=None)
+    return None if begun is None else (begun - 1) // state.snapshot_interval * state.snapshot_interval
 
 
 def newest_snapshot(store: Store) -> State | None:
@@ -184,15 +193,20 @@ class Snapshots:
             raise
 
     def drop_old(self) -> int:
-        """Delete all snapshots but the newest `KEPT`; how many there were."""
+        """Delete all snapshots but the newest `KEPT`, and the one from which all open transactions can be read.
+
+        Returns how many there were.
+        """
         found = sorted(
             seq
             for info in self._store.list(paths.SNAPSHOTS)
             if (seq := paths.snapshot_seq(info.name)) is not None
         )
-        for seq in found[:-KEPT]:
+        needed = None if self._passed is None else before_open(self._passed)
+        old = [seq for seq in found[:-KEPT] if seq != needed]
+        for seq in old:
             self._store.delete(paths.snapshot(seq))
-        return len(found[:-KEPT])
+        return len(old)
 
     def _forget(self, state: State) -> None:
         """Drop what another process has stored. It is measured first, to be found again: that may take long."""
