@@ -100,7 +100,7 @@ class World:
             pages = self.partition.index.pages
             if pages and pages[-1].next_offset >= end:
                 return
-            self.append(b"filler-%d" % number, **options)
+            self.append((b"filler-%d" % number, b"filler-%d" % number), **options)
         raise AssertionError("it is never sealed")
 
     def rows(self):
