@@ -221,6 +221,18 @@ def test_one_that_is_too_large_is_torn_and_said(broker, url, topic, capsys):
     assert check(broker, url, topic) == 100
 
 
+def test_a_record_without_a_key_for_a_compacted_topic_is_said(broker, url, topic, capsys):
+    """One of before the topic was compacted, here and in Kafka: Kafka does not take it."""
+    Admin(url).create_topic(topic)
+    with Producer(url) as producer:
+        producer.send(topic, b"v")
+    create(broker, topic, 1, cleanup_policy="compact")
+    assert mirror(broker, url, topic) == 1
+    told = capsys.readouterr().err
+    assert f"Kafka refuses a record of topic {topic}" in told
+    assert "one without a key" in told
+
+
 # -- Deaths --------------------------------------------------------------------------------------------------------
 
 

@@ -240,6 +240,12 @@ class KafkaTransaction:
                 "a record of the log is larger than Kafka's topic takes: raise its max.message.bytes. Nothing of the "
                 "transaction is in Kafka"
             )
+        if cause.name() == "INVALID_RECORD":
+            return ConfigError(
+                f"Kafka refuses a record of topic {topic} ({cause.str()}): if the topic is compacted there, one "
+                "without a key. Set its cleanup.policy in Kafka to delete, or delete the records up to it (eoslog "
+                "delete-records) and start the mirror with --accept-loss. Nothing of the transaction is in Kafka"
+            )
         if not cause.fatal() and (cause.retriable() or self._owner.is_away(cause)):
             return AbortedError(f"Kafka did not take all records: {cause.str()}")
         return self._owner.translated(cause)
