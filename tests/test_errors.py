@@ -549,13 +549,18 @@ def store_full(env):
     producer = Producer(env.log)
     env.store.inject(errors.StoreFullError("no space left"), "upload")
 
-    def send():
-        future = producer.send("t", "x")
-        producer.flush()
-        future.result(0)
+    yield lambda: producer.send("t", "x").result(60)
+    yield lambda: producer.send("t", "x").result(60)
+    producer.close()
 
-    yield send
-    yield send
+
+def records_failed(env):
+    producer = Producer(env.log)
+    env.store.inject(errors.StoreFullError("no space left"), "upload")
+    producer.send("t", "x")
+    yield producer.flush
+    producer.send("t", "x")
+    yield producer.flush
     producer.close()
 
 
@@ -597,7 +602,7 @@ SCENARIOS = {
         *(schema_mismatch, inconsistent_group_protocol, group_id_not_found, group_not_empty),
         *(offset_out_of_range, no_offset_for_partition, log_exists, unsupported_version, checkpoint_mismatch),
         *(storage, corrupt_record, object_exists, object_not_found, store_permission, store_full),
-        *(unsupported_store, table_changed, table_damaged),
+        *(records_failed, unsupported_store, table_changed, table_damaged),
     )
 } | {errors.NotALogError: not_a_log}
 

@@ -8,6 +8,7 @@ __all__ = [
     "CorruptRecordError",
     "ObjectExistsError",
     "ObjectNotFoundError",
+    "RecordsFailedError",
     "StoreFullError",
     "StorePermissionError",
     "TableDamagedError",
@@ -25,6 +26,15 @@ class ObjectExistsError(StorageError):
 
 class ObjectNotFoundError(StorageError):
     """There is no object of that name. For stores: check the name. Code: ``OBJECT_NOT_FOUND``."""
+
+
+class RecordsFailedError(StorageError):
+    """Records that were sent before are not in the log, or it is not known whether they are.
+
+    The cause is in the message, and in the future of each record. Send again those that are not there.
+
+    Code: ``RECORDS_FAILED``.
+    """
 
 
 class StorePermissionError(StorageError):

@@ -6,6 +6,7 @@ signals at these, and an exception there is not seen by the block around it.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import linecache
 import sys
@@ -17,12 +18,15 @@ import pytest
 
 from spark_eos import Consumer, Producer, TopicPartition
 from spark_eos.clients.producer import accumulator
+from spark_eos.clients.producer.accumulator import TopicBuffer
 from spark_eos.clients.producer.transaction_manager import ClientState
 from spark_eos.errors import (
     AbortableError,
+    CommitOutcomeUnknownError,
     EosLogError,
     IllegalStateError,
     ProducerFencedError,
+    RecordsFailedError,
     StoreUnavailableError,
 )
 from spark_eos.log.clock import Retry
@@ -58,12 +62,14 @@ class Interrupt:
 def run(call, at, within):
     """Where ``call`` was interrupted; empty if it came to its end before."""
     before, interrupt = sys.gettrace(), Interrupt(at, within)
+    gc.disable()  # Else an earlier producer may come to its end inside of the call.
     sys.settrace(interrupt)
     try:
         with suppress(KeyboardInterrupt):
             call()
     finally:
         sys.settrace(before)
+        gc.enable()
     return interrupt.where
 
 
@@ -184,23 +190,28 @@ def test_an_aborted_transaction_stays_so(made):
 @pytest.mark.deep("flush-/spark_eos/log/")
 @pytest.mark.parametrize("within", [CLIENTS, LOG])
 @pytest.mark.parametrize("name", ["send", "send_arrow", "flush"])
-def test_without_a_transaction_a_record_is_there_once_or_its_future_says_no(made, name, within):
+def test_without_a_transaction_a_record_is_there_once_and_its_future_says_where(made, name, within):
     adds, call = CALLS[name]
     for at in itertools.count(1):
         log = made()
         producer = Producer(log, {"linger.ms": 100_000})
         futures = {value: producer.send("t", value, partition=n % 2) for n, value in enumerate(ONE_BY_ONE)}
-        futures[b"a"] = producer.send_arrow("t", pa.table({"value": AT_ONCE}))
+        told = []
+        for value in ONE_BY_ONE[::2]:
+            futures[value].add_done_callback(told.append)
+        producer.send_arrow("t", pa.table({"value": AT_ONCE}))
         where = run(lambda producer=producer: call(producer), at, within)
         producer.send("t", b"last")
         producer.flush()
-        values = [one.value for one in read(log)]
-        assert len(values) == len(set(values) - {b"x"}) + values.count(b"x"), where
-        assert values.count(b"x") in (0, adds), where
-        assert b"last" in values, where
+        found = read(log)
+        values = [one.value for one in found if one.value[:1] != b"x"]
+        assert sorted(values) == sorted([*ONE_BY_ONE, *AT_ONCE, b"last"]), where
+        assert len(found) - len(values) in (0, adds), where
+        places = {(one.partition, one.offset): one.value for one in found}
         for value, future in futures.items():
             assert future.done(), where
-            assert (value in values) or future.exception() is not None, where
+            assert places[future.result().partition, future.result().offset] == value, where
+        assert told == [futures[value] for value in ONE_BY_ONE[::2]], where
         producer.close()
         if not where:
             break
@@ -300,6 +311,110 @@ def test_an_interrupted_commit_that_is_fenced_keeps_its_files(interrupted_commit
         producer.commit_transaction()
     producer.close()
     assert [one.value for one in read(log)] == [b"one"]
+
+
+@pytest.fixture
+def interrupted_flush(monkeypatch):
+    """A log whose store can fail, and a producer whose flush was interrupted when its record was in the log already."""
+    store = FaultyStore(MemoryStore())
+    log = Log.open_or_create(store, retry=Retry(deadline_s=0))
+    log.ensure_topic("t", 2)
+    producer = Producer(log, {"linger.ms": 100_000, "retries": 1})
+    with monkeypatch.context() as patch:
+        patch.setattr(producer._sender, "wake", lambda **_: None)  # A thread would go on with it at once.
+        producer.send("t", b"zero", partition=0)
+        producer.flush()
+        future = producer.send("t", b"one", partition=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(log.maintenance, "run_slice", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            producer.flush()
+    assert [one.value for one in read(log)] == [b"zero", b"one"]
+    assert not future.done()
+    return store, log, producer, future
+
+
+def test_a_flush_after_an_interrupted_one_goes_on_with_it(interrupted_flush):
+    _, log, producer, future = interrupted_flush
+    producer.flush()
+    assert future.result().offset == 1
+    assert [one.value for one in read(log)] == [b"zero", b"one"]
+
+
+def test_records_of_an_interrupted_flush_are_not_taken_for_refused(interrupted_flush):
+    """The second try certainly did nothing; of the first one that says nothing."""
+    store, log, producer, future = interrupted_flush
+    store.requests_are_free = False
+    store.inject(Fault.FAIL_BEFORE, "*", "*", times=None)
+    with pytest.raises(RecordsFailedError, match="1 record that was sent"):
+        producer.flush()
+    store.heal()
+    assert isinstance(future.exception(), CommitOutcomeUnknownError)
+    assert [one.value for one in read(log)] == [b"zero", b"one"]  # Its file is there.
+
+
+def test_the_thread_goes_on_with_an_interrupted_flush(made, monkeypatch):
+    log = made()
+    producer = Producer(log, {"linger.ms": 100_000})
+    future = producer.send("t", b"one")
+    with monkeypatch.context() as patch:
+        patch.setattr(TopicBuffer, "finish", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            producer.flush()
+    assert future.result(60).offset == 0
+    producer.close()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_an_interrupted_callback_keeps_none_from_the_others(made, error):
+    """A signal comes while the callback of the first record runs."""
+    log = made()
+    producer = Producer(log, {"linger.ms": 100_000})
+    calls = []
+
+    def interrupted(_):
+        calls.append("first")
+        raise error
+
+    producer.send("t", b"one").add_callback(interrupted)
+    producer.send("t", b"two").add_callback(lambda _: calls.append("second"))
+    with suppress(error):
+        producer.flush()
+    producer.flush()
+    assert calls == ["first", "second"]
+    producer.close()
+    assert [one.value for one in read(log)] == [b"one", b"two"]
+
+
+def test_a_callback_that_flushes(made):
+    log = made()
+    producer = Producer(log, {"linger.ms": 100_000})
+    calls = []
+
+    def more(_):
+        calls.append("first")
+        producer.send("t", b"three").add_callback(lambda _: calls.append("third"))
+        producer.flush()
+
+    producer.send("t", b"one", partition=0).add_callback(more)
+    producer.send("t", b"two", partition=0).add_callback(lambda _: calls.append("second"))
+    producer.flush()
+    assert calls == ["first", "second", "third"]
+    producer.close()
+    assert sorted(one.value for one in read(log)) == [b"one", b"three", b"two"]
+
+
+def test_a_callback_that_ends_the_thread_stops_no_record(made):
+    log = made()
+    producer = Producer(log, {"linger.ms": 0})
+
+    def end(_):
+        raise SystemExit
+
+    producer.send("t", b"one").add_callback(end)
+    assert producer.send("t", b"two").result(60).offset >= 0
+    assert producer.send("t", b"three").result(60).offset >= 0
+    producer.close()
 
 
 def test_a_poll_that_waits_keeps_its_place(made, monkeypatch):

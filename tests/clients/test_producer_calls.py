@@ -11,6 +11,7 @@ from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import (
     IllegalStateError,
     KafkaTimeoutError,
+    RecordsFailedError,
     RecordTooLargeError,
     StoreUnavailableError,
     UnknownTopicOrPartitionError,
@@ -127,7 +128,8 @@ def test_a_retriable_error():
     producer = Producer(log, delivery_timeout_ms=1000, retries=1)
     store.inject(StoreUnavailableError("busy"), times=None)
     future = producer.send("t", b"x")
-    producer.flush()
+    with pytest.raises(RecordsFailedError):
+        producer.flush()
     assert future.retriable()
 
 

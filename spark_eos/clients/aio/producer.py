@@ -15,7 +15,7 @@ from spark_eos.clients.metrics import Metrics
 from spark_eos.clients.producer.prepared_state import PreparedTxnState
 from spark_eos.clients.producer.producer import Producer
 from spark_eos.clients.records import ConsumerGroupMetadata, Header, RecordMetadata
-from spark_eos.errors import EosLogError, IllegalStateError
+from spark_eos.errors import IllegalStateError
 from spark_eos.log.log import Log
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
@@ -110,7 +110,8 @@ class AIOProducer:
         Returns
         -------
         asyncio.Future of RecordMetadata
-            Done when the record is durable, or when it failed. In a transaction it is done by its commit.
+            Done when the record is durable, or when it failed. In a transaction it is done by its commit. The loop's
+            exception handler hears of one that failed and was never looked at.
         """
         call = partial(
             self._producer.send,
@@ -121,7 +122,7 @@ class AIOProducer:
             partition=partition,
             timestamp_ms=timestamp_ms,
         )
-        return _of_loop(await self._open().make(call))
+        return _of_loop(await self._open().make(call), is_told=self._is_transactional)
 
     async def send_and_wait(
         self,
@@ -262,8 +263,8 @@ class AIOProducer:
         return self._calls
 
 
-def _of_loop(future: Future[RecordMetadata]) -> asyncio.Future[RecordMetadata]:
-    """The same for the event loop. Cancelling it does not touch the record."""
+def _of_loop(future: Future[RecordMetadata], *, is_told: bool) -> asyncio.Future[RecordMetadata]:
+    """The same for the event loop. Cancelling it leaves the record. ``is_told``: another call raises its error."""
     loop = asyncio.get_running_loop()
     found: asyncio.Future[RecordMetadata] = loop.create_future()
 
@@ -275,8 +276,8 @@ def _of_loop(future: Future[RecordMetadata]) -> asyncio.Future[RecordMetadata]:
             found.set_result(future.result())
         else:
             found.set_exception(error)
-            if isinstance(error, EosLogError):
-                found.exception()  # A program that looks at no future gets no warning, as with `Producer`.
+            if is_told:
+                found.exception()  # Else the loop reports a future that was never looked at.
 
     def settled(_: Future[RecordMetadata]) -> None:
         if not loop.is_closed():

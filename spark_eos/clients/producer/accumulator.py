@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from spark_eos.clients.metrics import ProducerMetrics
 from spark_eos.clients.producer.futures import Outcome, SendFuture
+from spark_eos.clients.producer.places import NO_OFFSET, Places
 from spark_eos.clients.producer.record_buffer import RecordBuffer
 from spark_eos.clients.records import RecordMetadata
 from spark_eos.config.compression import Compression
@@ -40,8 +40,6 @@ __all__ = ["Accumulator", "TopicBuffer"]
 CHUNK_BYTES = 1 << 20
 """Records gathered in lists before they become Arrow columns."""
 
-NO_OFFSET = -1
-
 _Numbers = npt.NDArray[np.int64]
 
 
@@ -55,50 +53,6 @@ class _Chunk(NamedTuple):
     outcome: Outcome
     rows: pa.RecordBatch | pa.Table | None
     """Kept only where they may have to be staged again."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Places:
-    """Where the rows of a chunk went: worked out when it is asked for, which is rare.
-
-    ``bases`` are the first offsets of the request by partition, `NO_OFFSET` where it has none; ``before`` is how many
-    rows of each partition came in earlier chunks.
-    """
-
-    topic: str
-    targets: Partitions
-    timestamps: _Numbers
-    bases: _Numbers
-    before: _Numbers
-
-    def of(self, row: int) -> RecordMetadata:
-        targets = self.targets
-        partition = targets if isinstance(targets, int) else targets.item(row)
-        base = self.bases.item(partition)
-        offset = NO_OFFSET if base < 0 else base + self.before.item(partition) + self._rank(row)
-        return RecordMetadata(self.topic, partition, offset, self.timestamps.item(row))
-
-    def _rank(self, row: int) -> int:
-        """How many rows of the chunk come before this one in its partition."""
-        return row if isinstance(self.targets, int) else int(self._ranks[row])
-
-    @property
-    def _ranks(self) -> _Numbers:
-        """Worked out once. No `cached_property`: its lock (before Python 3.12) may be taken in a forked process."""
-        known = vars(self).get("ranks")
-        if known is None:
-            known = vars(self)["ranks"] = self._worked_out()
-        return cast("_Numbers", known)
-
-    def _worked_out(self) -> _Numbers:
-        targets = self.targets
-        assert not isinstance(targets, int)
-        counts = np.bincount(targets, minlength=len(self.bases))
-        starts = np.cumsum(counts) - counts
-        order = np.argsort(targets, kind="stable")
-        ranks = np.empty(len(targets), np.int64)
-        ranks[order] = np.arange(len(targets)) - starts[targets[order]]
-        return ranks
 
 
 class TopicBuffer:
@@ -259,15 +213,21 @@ class TopicBuffer:
                 ]
                 chunk.outcome.settle(lambda _row, answer=answer: answer)  # type: ignore[misc]
             else:
-                places = _Places(self.topic.name, chunk.targets, chunk.timestamps, bases, before)
+                places = Places(self.topic.name, chunk.targets, chunk.timestamps, bases, before)
                 chunk.outcome.settle(places.of)
             before = before + counts  # Not in place: the places have it.
 
     def fail(self, error: BaseException) -> None:
         """Fail the futures: the records did not go in, or their outcome is unknown."""
         self._note_end(sent=False)
-        for outcome in [*(chunk.outcome for chunk in self._chunks), self.listed.outcome]:
+        for outcome, *_ in self.outcomes():
             outcome.fail(error)
+
+    def outcomes(self) -> Iterator[tuple[Outcome, int, int]]:
+        """All outcomes, each with the number of its futures, and of the records that one of them tells of."""
+        for chunk in self._chunks:
+            yield chunk.outcome, *((1, chunk.size) if chunk.timestamps is None else (chunk.size, 1))
+        yield self.listed.outcome, len(self.listed), 1
 
     def _note_end(self, *, sent: bool) -> None:
         metrics, self._metrics = self._metrics, None  # The first end counts, as for the futures.
@@ -386,6 +346,10 @@ class Accumulator:
         """Hand out the error."""
         for buffer in self.buffers.values():
             buffer.fail(error)
+
+    def outcomes(self) -> list[tuple[Outcome, int, int]]:
+        """See `TopicBuffer.outcomes`."""
+        return [one for buffer in self.buffers.values() for one in buffer.outcomes()]
 
     def discard(self) -> None:
         """Delete what was staged: only if it is certainly in no entry."""

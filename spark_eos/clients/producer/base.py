@@ -230,6 +230,18 @@ class ProducerBase(OfOneProcess):
             self._partitioners[topic.topic_id, len(topic.schemas)] = known
         return known
 
+    def _count(self, gathered: Accumulator, size: int) -> None:
+        """Some bytes are about to be added: the sender hears of the first ones, and once there is a batch.
+
+        It hears of them first, so that no interrupt leaves records of which it knows nothing; and cannot take
+        what gathers before they are there, for it needs the lock.
+        """
+        before = gathered.bytes
+        now = before + size
+        if not before or before < self._batch_bytes <= now:
+            self._sender.wake(urgent=now >= self._batch_bytes)
+        gathered.bytes = now
+
     def _drain(self) -> None:
         with self._lock:
             self._sender.taken, self._waiting = self._waiting, Accumulator()

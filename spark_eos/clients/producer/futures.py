@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
 from spark_eos.errors import IllegalStateError, KafkaTimeoutError, RetriableError
@@ -31,9 +33,11 @@ class Outcome:
         self.is_stuck = is_stuck
         self.answer: Callable[[int], Any] | None = None
         """Where the record of a row is; None unless they are in the log."""
+        self.heard: set[int] = set()
+        """The rows whose future has told of an error, or has a callback that it will tell."""
         self._lock = threading.Lock()
         self._tell: Callable[[Future[Any], int], None] | None = None
-        self._asked: list[tuple[int, SendFuture]] = []
+        self._asked: deque[tuple[int, SendFuture]] = deque()
         tell_in_child(self)
 
     def forked(self) -> None:
@@ -77,15 +81,26 @@ class Outcome:
     def _end(
         self, tell: Callable[[Future[Any], int], None], answer: Callable[[int], Any] | None = None
     ) -> None:
-        """The first end counts. Futures are notified without the lock: they run callbacks."""
+        """The first end counts; called again it goes on telling, after an interrupt or inside of a callback.
+
+        Futures are notified without the lock: they run callbacks. Each stays in the list until it is done, for a
+        process that is forked meanwhile.
+        """
         with self._lock:
-            if self._tell is not None:
-                return
-            self._tell, self.answer = tell, answer
-        for row, future in sorted(self._asked, key=lambda entry: entry[0]):
-            if future.set_running_or_notify_cancel():
-                tell(future, row)
-        self._asked = []  # Not before: a process that is forked meanwhile tells the others.
+            if self._tell is None:
+                self._tell, self.answer = tell, answer
+                self._asked = deque(sorted(self._asked, key=lambda entry: entry[0]))
+            tell = self._tell
+        while self._asked:
+            entry = self._asked[0]
+            row, future = entry
+            # It is done if a callback of it was interrupted; it runs if that came before it was told.
+            with suppress(InvalidStateError):  # Another thread was faster.
+                if not future.done() and (future.running() or future.set_running_or_notify_cancel()):
+                    tell(future, row)
+            with self._lock:
+                if self._asked and self._asked[0] is entry:
+                    self._asked.popleft()
 
 
 class RecordFuture(Future[T]):
@@ -134,10 +149,11 @@ class RecordFuture(Future[T]):
 
     def _when_done(self, call: Callable[[], object], *, failed: bool) -> RecordFuture[T]:
         def called(_: Future[T]) -> None:
-            if not self.cancelled() and (self.exception() is not None) == failed:
+            if not self.cancelled() and (Future.exception(self) is not None) == failed:
                 call()
 
-        self.add_done_callback(called)
+        # A callback for results alone hears of no error.
+        (self.add_done_callback if failed else super().add_done_callback)(called)
         return self
 
 
@@ -161,6 +177,18 @@ class SendFuture(RecordFuture[Any]):
             raise AttributeError(f"a future of a record has no {name!r}")
         return self.outcome.state(self, self.row)[name]
 
+    def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
+        """See `concurrent.futures.Future`."""
+        self.outcome.heard.add(self.row)
+        super().add_done_callback(fn)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """See `concurrent.futures.Future`."""
+        error = super().exception(timeout)
+        if error is not None:
+            self.outcome.heard.add(self.row)
+        return error
+
     def forked(self) -> None:
         """This is a child: threads of the parent held the lock or waited, and callbacks are the parent's to call."""
         self._condition = threading.Condition()
@@ -179,4 +207,9 @@ class SendFuture(RecordFuture[Any]):
             raise IllegalStateError(
                 "the offset is known after commit_transaction or flush: until then the record has none"
             )
-        return super().result(timeout)
+        try:
+            return super().result(timeout)
+        except BaseException:
+            if self.done():
+                self.outcome.heard.add(self.row)
+            raise

@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from spark_eos.clients.at_exit import say
 from spark_eos.clients.background import within
-from spark_eos.clients.producer.accumulator import Accumulator, TopicBuffer
-from spark_eos.clients.producer.futures import RecordFuture
+from spark_eos.clients.producer.accumulator import TopicBuffer
+from spark_eos.clients.producer.futures import Outcome, RecordFuture, SendFuture
 from spark_eos.clients.producer.information import ProducerInformation
 from spark_eos.clients.producer.transaction_manager import ClientState
 from spark_eos.clients.records import Header, RecordMetadata
@@ -20,6 +21,7 @@ from spark_eos.errors import (
     InvalidRecordError,
     InvalidRequestError,
     KafkaTimeoutError,
+    RecordsFailedError,
     RecordTooLargeError,
     SchemaMismatchError,
 )
@@ -89,7 +91,12 @@ class Producer(ProducerInformation):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except RecordsFailedError as failed:
+            if kind is None:
+                raise
+            say(str(failed))  # The error that leaves the block goes on.
 
     def send(
         self,
@@ -255,9 +262,10 @@ class Producer(ProducerInformation):
     def flush(self, timeout: float | None = None) -> None:
         """Send the records that wait, and return when they are durable or have failed.
 
-        Errors of records are in their futures, as in kafka-python. In a transaction, this call appends its records and
-        offsets to the log: from then on the transaction is open there, ``read_uncommitted`` readers see its records,
-        and the last stable offset waits for its end.
+        Errors of records are in their futures; of those that no future has told, `flush` raises one. After an
+        interrupt (Ctrl-C) call it again: it goes on with what it was sending. In a transaction, this call appends its
+        records and offsets to the log: from then on the transaction is open there, ``read_uncommitted`` readers see its
+        records, and the last stable offset waits for its end.
 
         Parameters
         ----------
@@ -266,6 +274,9 @@ class Producer(ProducerInformation):
 
         Raises
         ------
+        RecordsFailedError
+            Records that were sent before are not in the log, or it is not known whether they are; their futures were
+            not asked, and have no callback for errors. It is raised once.
         KafkaTimeoutError
             Not all were durable after ``timeout``. They are still being sent: call `flush` again, or wait for their
             futures.
@@ -281,6 +292,7 @@ class Producer(ProducerInformation):
             self._flush()
         else:
             within(self._opened.environment, timeout, self._flush, "flush")
+        self._raise_failures()
 
     def close(self, timeout: float | None = None) -> None:
         """Send the records that wait, abort the open transaction, and end the background thread.
@@ -293,18 +305,29 @@ class Producer(ProducerInformation):
         timeout
             How long to wait, in seconds; 0: do not wait. After it the records that still wait fail with
             `KafkaTimeoutError`, and those that are just being sent go on in the background. None: until all is done.
+
+        Raises
+        ------
+        RecordsFailedError
+            As `flush`.
         """
         if self._is_foreign:
             return
-        if timeout is None or self._opened is None:
-            self._close()
-            return
         try:
-            within(self._opened.environment, timeout, self._close, "close")
+            if timeout is None or self._opened is None:
+                self._close()
+            else:
+                within(self._opened.environment, timeout, self._close, "close")
         except KafkaTimeoutError:
             self._sender.give_up()
+        self._raise_failures()
 
     # -- Inside -----------------------------------------------------------------------------------------
+
+    def _raise_failures(self) -> None:
+        failed = self._sender.take_failures()
+        if failed is not None:
+            raise failed
 
     def _flush(self) -> None:
         with self._timed("flush"):
@@ -345,18 +368,6 @@ class Producer(ProducerInformation):
             check_headers(headers)
         return key, value, headers
 
-    def _count(self, gathered: Accumulator, size: int) -> None:
-        """Some bytes are about to be added: the sender hears of the first ones, and once there is a batch.
-
-        It hears of them first, so that no interrupt leaves records of which it knows nothing; and cannot take
-        what gathers before they are there, for it needs the lock.
-        """
-        before = gathered.bytes
-        now = before + size
-        if not before or before < self._batch_bytes <= now:
-            self._sender.wake(urgent=now >= self._batch_bytes)
-        gathered.bytes = now
-
     def _refuse_record(
         self, buffer: TopicBuffer, size: int, on_delivery: OnDelivery | None
     ) -> RecordFuture[Any]:
@@ -381,8 +392,11 @@ class Producer(ProducerInformation):
         """The future of records that were not taken; a transaction fails with them."""
         if self._transactions is not None:
             self._transactions.fail(error)
-        future: RecordFuture[Any] = RecordFuture()
-        future.set_exception(error)
+        outcome = Outcome(self._is_stuck)
+        outcome.fail(error)
+        future = SendFuture(outcome, 0)
+        if self._transactions is None:
+            self._sender.note_failure(error, [(outcome, 1, 1)])
         if on_delivery is not None:
             _tell(future, on_delivery)
         return future

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from spark_eos.clients.metrics import ProducerMetrics
 from spark_eos.clients.producer.accumulator import Accumulator
+from spark_eos.clients.producer.futures import Outcome
 from spark_eos.clients.producer.producer_session import ProducerSession, init_producer_id
 from spark_eos.errors import (
     AbortableError,
@@ -17,6 +19,7 @@ from spark_eos.errors import (
     FatalError,
     InvalidPidMappingError,
     KafkaTimeoutError,
+    RecordsFailedError,
     RetriableError,
     UnsupportedVersionError,
 )
@@ -24,11 +27,50 @@ from spark_eos.log.commit.loop import Committed
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.actions.appends import Appended
-from spark_eos.protocol.types import StagedFile
 
 __all__ = ["Sender"]
 
 T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
+
+_FAILURES = 100
+"""Of so many batches it is remembered which futures have told of their error; of earlier ones the number of records."""
+
+
+class Failure(NamedTuple):
+    """Records that are not in the log, or of which that is not known."""
+
+    error: BaseException
+    outcomes: tuple[tuple[Outcome, int, int], ...]
+    """Each with the number of its futures, and of the records that one of them tells of."""
+    more: int = 0
+    """Further records."""
+
+    def records(self, *, heard: bool) -> int:
+        """How many; without ``heard`` those of which no future was asked, or has a callback for it."""
+        return self.more + sum(
+            (futures if heard else futures - len(outcome.heard)) * each
+            for outcome, futures, each in self.outcomes
+        )
+
+
+class _Request:
+    """How far a batch has come: what is known already is not found out again after an interrupt."""
+
+    def __init__(self, batch: Accumulator, request_id: bytes) -> None:
+        self.batch = batch
+        self.id = request_id
+        self.append: AppendBatches | None = None
+        self.is_unanswered = False
+        """Whether a try was interrupted: it may be in the log, whatever is said of later ones."""
+        self.appended: tuple[Appended, ...] | None = None
+        self.error: Exception | None = None
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the rows are in the log, or have failed."""
+        return self.appended is not None or self.error is not None
 
 
 class Sender:
@@ -53,6 +95,8 @@ class Sender:
         self._settings = settings
         self._metrics = metrics
         self._identity: ProducerSession | None = None
+        self._request: _Request | None = None
+        self._failures: list[Failure] = []
         self._turn = threading.RLock()
         self._waiting = threading.Event()
         self._urgent = threading.Event()
@@ -75,20 +119,22 @@ class Sender:
                     self._thread = thread
 
     def flush(self) -> None:
-        """Send all that waits, and wait for what is under way. Errors go to the futures."""
-        with self._turn:
-            while True:
-                if not self.taken:  # Else a flush was interrupted before it came to deliver it.
-                    self._drain()
-                if not self.taken:
-                    return
-                if self._gives_up:
-                    waiting, self.taken = self.taken, Accumulator()
-                    self._refuse(
-                        waiting, KafkaTimeoutError("the producer was closed before the record was sent")
-                    )
-                else:
+        """Send all that waits, and wait for what is under way. Errors go to the futures.
+
+        If it is interrupted, what is under way stays, and the thread or the next flush goes on with it.
+        """
+        try:
+            with self._turn:
+                while True:
+                    if not self.taken:
+                        self._drain()
+                    if not self.taken:
+                        return
                     self._deliver(self.taken)
+        except BaseException:
+            self._waiting.set()
+            self._urgent.set()
+            raise
 
     def close(self) -> None:
         """Send what waits and end the thread."""
@@ -103,6 +149,32 @@ class Sender:
         """Send nothing more: what is under way is sent, what waits after it fails."""
         self._gives_up = True
 
+    def note_failure(self, error: BaseException, outcomes: Sequence[tuple[Outcome, int, int]]) -> None:
+        """Records are not in the log, or it is not known whether they are. ``outcomes`` as in `Failure`."""
+        failures = [one for one in self._failures if one.records(heard=False)]
+        if len(failures) > _FAILURES:
+            first, second = failures[:2]
+            count = first.records(heard=False) + second.records(heard=False)
+            failures[:2] = [Failure(first.error, (), count)]
+        self._failures = [*failures, Failure(error, tuple(outcomes))]
+
+    def take_failures(self) -> RecordsFailedError | None:
+        """What there is to say of records that have failed since the last call; None if nothing.
+
+        Those of which a future has told the program are left out.
+        """
+        failures, self._failures = self._failures, []
+        counted = [(count, one.error) for one in failures if (count := one.records(heard=False))]
+        if not counted:
+            return None
+        records, cause = sum(count for count, _ in counted), counted[0][1]
+        error = RecordsFailedError(
+            f"{records} record{'s' * (records > 1)} that {'were' if records > 1 else 'was'} sent did not get into the "
+            f"log {self._log().url}, or it is not known whether they did; the future of each says which: {cause}"
+        )
+        error.__cause__ = cause
+        return error
+
     def _run(self) -> None:
         while not self._closed:
             self._waiting.wait()
@@ -110,47 +182,82 @@ class Sender:
                 self._urgent.wait(self._settings["linger.ms"] / 1000)
             self._waiting.clear()
             self._urgent.clear()
-            self.flush()
+            try:
+                self.flush()
+            except BaseException:  # noqa: BLE001  (a callback has raised what only a main thread heeds)
+                _LOG.exception("a callback of a record failed")
 
     def _deliver(self, batch: Accumulator) -> None:
-        try:
-            self.taken = Accumulator()  # From here on its futures hear of it, whatever happens.
-            log = self._log()
-            begun = log.clock.monotonic()
-            deadline = begun + self._settings["delivery.timeout.ms"] / 1000
-            topics, files = self._patiently(log, deadline, batch.finish)
-            self._patiently(log, deadline, lambda: log.check_visible(files))
+        """Put the batch into the log, and tell its futures. After an interrupt it goes on where it was."""
+        log = self._log()
+        request = self._request
+        if request is None or request.batch is not batch:
+            request = self._request = _Request(batch, log.clock.unique())
+        if self._gives_up and request.append is None:
+            request.error = KafkaTimeoutError("the producer was closed before the record was sent")
+        elif not request.is_decided:
             try:
-                committed = self._append(log, deadline, topics, files)
-            except InvalidPidMappingError:
-                # The id expired while nothing was sent (KIP-854): nothing went in under it, so a new one is as good.
-                self._identity = None
-                committed = self._append(log, deadline, topics, files)
-            appended: tuple[Appended, ...] = committed.results[0]
-            if self._metrics is not None:
-                self._metrics.requested(log.clock.monotonic() - begun, sum(one.count for one in appended))
-            batch.resolve(appended)
-        except BaseException as error:
-            if self.taken is batch:
-                self.taken = Accumulator()
-            self._refuse(batch, error)
-            if not isinstance(error, Exception):
-                raise
+                request.appended = self._send(log, request)
+            except Exception as error:  # noqa: BLE001  (the futures raise it)
+                request.error = error
+        if request.error is None:
+            batch.resolve(request.appended or ())
         else:
+            self._refuse(batch, request.error)
+        if self.taken is batch:  # Else a callback has flushed.
+            self.taken, self._request = Accumulator(), None
+        if request.error is None:
             log.expire_overdue()
 
-    def _append(
-        self, log: Log, deadline: float, topics: tuple[tuple[str, str], ...], files: tuple[StagedFile, ...]
-    ) -> Committed:
+    def _send(self, log: Log, request: _Request) -> tuple[Appended, ...]:
+        begun = log.clock.monotonic()
+        deadline = begun + self._settings["delivery.timeout.ms"] / 1000
+        if request.append is None:
+            self._number(log, deadline, request)
+        try:
+            committed = self._commit(log, deadline, request)
+        except InvalidPidMappingError:
+            # The id expired while nothing was sent (KIP-854): nothing went in under it, so a new one is as good.
+            self._identity = None
+            self._number(log, deadline, request)
+            committed = self._commit(log, deadline, request)
+        appended: tuple[Appended, ...] = committed.results[0]
+        if self._metrics is not None:
+            self._metrics.requested(log.clock.monotonic() - begun, sum(one.count for one in appended))
+        return appended
+
+    def _number(self, log: Log, deadline: float, request: _Request) -> None:
+        """Stage the rows, and give them the numbers under which they are sent, however often."""
+        topics, files = self._patiently(log, deadline, request.batch.finish)
+        self._patiently(log, deadline, lambda: log.check_visible(files))
         if self._identity is None:
             begun = log.clock.unique()
             made = self._patiently(log, deadline, lambda: self._initialise(log, begun))
             self._identity = ProducerSession(made.results[0], made.state)
-        append = AppendBatches(self._identity.stamp, topics, self._identity.number(files, dict(topics)))
-        request_id, writer = log.clock.unique(), self._settings["client.id"]
-        committed = self._patiently(
-            log, deadline, lambda: log.commit(lambda _state: (append,), writer=writer, request_id=request_id)
-        )
+        numbered = self._identity.number(files, dict(topics))
+        request.id = log.clock.unique()
+        request.append = AppendBatches(self._identity.stamp, topics, numbered)
+
+    def _commit(self, log: Log, deadline: float, request: _Request) -> Committed:
+        assert self._identity is not None
+        assert request.append is not None
+        append, request_id, writer = request.append, request.id, self._settings["client.id"]
+        earlier, request.is_unanswered = request.is_unanswered, True
+        try:
+            committed = self._patiently(
+                log,
+                deadline,
+                lambda: log.commit(lambda _state: (append,), writer=writer, request_id=request_id),
+            )
+        except EosLogError as error:
+            request.is_unanswered = earlier
+            if not earlier or isinstance(error, CommitOutcomeUnknownError):
+                raise
+            # This try is not in the log; of the one that was interrupted that says nothing.
+            raise CommitOutcomeUnknownError(
+                f"the call that sent the records was interrupted, and they may be in the log: {error}",
+                request_id,
+            ) from error
         self._identity.learn(committed.state)
         return committed
 
@@ -172,15 +279,14 @@ class Sender:
             log.clock.sleep(min(0.1 * 2 ** min(attempt, 4), 1.0))
             attempt += 1
 
-    def _refuse(self, batch: Accumulator, error: BaseException) -> None:
+    def _refuse(self, batch: Accumulator, error: Exception) -> None:
         refused = isinstance(error, EosLogError) and not isinstance(error, CommitOutcomeUnknownError)
-        try:
-            if not refused or isinstance(error, (AbortableError, FatalError)):
-                # What is in doubt was sent under this id: its numbers cannot be relied on any more.
-                self._identity = None
-            if refused:
-                # What cannot be deleted now is listed by no entry: garbage collection will.
-                with suppress(EosLogError):
-                    batch.discard()
-        finally:
-            batch.fail(error)
+        if not refused or isinstance(error, (AbortableError, FatalError)):
+            # What is in doubt was sent under this id: its numbers cannot be relied on any more.
+            self._identity = None
+        if refused:
+            # What cannot be deleted now is listed by no entry: garbage collection will.
+            with suppress(Exception):
+                batch.discard()
+        self.note_failure(error, batch.outcomes())
+        batch.fail(error)

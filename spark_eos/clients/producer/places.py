@@ -1,0 +1,62 @@
+"""Where the records of a batch went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_eos.clients.records import RecordMetadata
+from spark_eos.log.data.partitioners import Partitions
+
+__all__ = ["NO_OFFSET", "Places"]
+
+NO_OFFSET = -1
+
+_Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where the rows of a chunk went: worked out when it is asked for, which is rare.
+
+    ``bases`` are the first offsets of the request by partition, `NO_OFFSET` where it has none; ``before`` is how many
+    rows of each partition came in earlier chunks.
+    """
+
+    topic: str
+    targets: Partitions
+    timestamps: _Numbers
+    bases: _Numbers
+    before: _Numbers
+
+    def of(self, row: int) -> RecordMetadata:
+        targets = self.targets
+        partition = targets if isinstance(targets, int) else targets.item(row)
+        base = self.bases.item(partition)
+        offset = NO_OFFSET if base < 0 else base + self.before.item(partition) + self._rank(row)
+        return RecordMetadata(self.topic, partition, offset, self.timestamps.item(row))
+
+    def _rank(self, row: int) -> int:
+        """How many rows of the chunk come before this one in its partition."""
+        return row if isinstance(self.targets, int) else int(self._ranks[row])
+
+    @property
+    def _ranks(self) -> _Numbers:
+        """Worked out once. No `cached_property`: its lock (before Python 3.12) may be taken in a forked process."""
+        known = vars(self).get("ranks")
+        if known is None:
+            known = vars(self)["ranks"] = self._worked_out()
+        return cast("_Numbers", known)
+
+    def _worked_out(self) -> _Numbers:
+        targets = self.targets
+        assert not isinstance(targets, int)
+        counts = np.bincount(targets, minlength=len(self.bases))
+        starts = np.cumsum(counts) - counts
+        order = np.argsort(targets, kind="stable")
+        ranks = np.empty(len(targets), np.int64)
+        ranks[order] = np.arange(len(targets)) - starts[targets[order]]
+        return ranks

@@ -1,0 +1,150 @@
+"""`flush` and `close` say that records failed, unless their futures have said so."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+import pyarrow as pa
+import pytest
+
+from spark_eos import AIOProducer, Producer
+from spark_eos.errors import RecordsFailedError, RecordTooLargeError, StoreFullError
+from spark_eos.log.clock import Retry
+from spark_eos.log.log import Log
+from spark_eos.storage.memory import MemoryStore
+from spark_eos.testing import FaultyStore
+
+PATIENT = {"linger.ms": 100_000, "batch.size": 1_000_000}
+"""Nothing goes out before it is flushed."""
+
+
+@pytest.fixture
+def full():
+    """A log on a disk that is full."""
+    store = FaultyStore(MemoryStore())
+    log = Log.create(store, retry=Retry(deadline_s=0))
+    log.ensure_topic("t")
+    store.inject(StoreFullError("full"), "upload", "data/*", times=None)
+    return log
+
+
+def test_flush_says_once_that_records_failed(full):
+    producer = Producer(full, PATIENT)
+    future = producer.send("t", b"one")
+    producer.send_arrow("t", pa.table({"value": [b"two", b"three"]}))
+    with pytest.raises(
+        RecordsFailedError, match=r"3 records that were sent did not get into .*: full"
+    ) as raised:
+        producer.flush()
+    assert isinstance(raised.value.__cause__, StoreFullError)
+    assert isinstance(future.exception(), StoreFullError)
+    producer.flush()
+    producer.close()
+
+
+def test_close_says_it_of_what_the_thread_sent(full):
+    producer = Producer(full, {"linger.ms": 0})
+    future = producer.send("t", b"one")
+    while not vars(future).get("_state", "").startswith("FINISHED"):
+        future.done()
+    with pytest.raises(RecordsFailedError, match="1 record that was sent"):
+        producer.close()
+    producer.close()
+
+
+def test_a_flush_with_a_timeout_says_it(full):
+    producer = Producer(full, PATIENT)
+    producer.send("t", b"one")
+    with pytest.raises(RecordsFailedError):
+        producer.flush(timeout=60)
+
+
+def test_the_end_of_a_block_says_it(full):
+    with pytest.raises(RecordsFailedError), Producer(full, PATIENT) as producer:
+        producer.send("t", b"one")
+
+
+def test_an_error_that_leaves_the_block_goes_on(full, capsys):
+    def run():
+        with Producer(full, PATIENT) as producer:
+            producer.send("t", b"one")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run()
+    assert "1 record that was sent did not get into the log" in capsys.readouterr().err
+
+
+HEARD = {
+    "on_delivery": lambda producer: producer.send("t", b"x", on_delivery=lambda *_: None),
+    "an errback": lambda producer: producer.send("t", b"x").add_errback(lambda _: None),
+    "any callback": lambda producer: producer.send("t", b"x").add_done_callback(lambda _: None),
+}
+
+
+@pytest.mark.parametrize("name", HEARD)
+def test_what_a_callback_tells_is_not_said_again(full, name):
+    producer = Producer(full, PATIENT)
+    HEARD[name](producer)
+    producer.flush()
+    producer.close()
+
+
+@pytest.mark.parametrize("ask", ["get", "result", "exception", "failed"])
+def test_what_a_future_has_told_is_not_said_again(full, ask):
+    producer = Producer(full, {"linger.ms": 0})
+    future = producer.send("t", b"one")
+    with pytest.raises(StoreFullError):
+        future.result(60)
+    other = producer.send("t", b"two")
+    while not other.done():
+        pass
+    if ask in ("get", "result"):
+        with pytest.raises(StoreFullError):
+            getattr(other, ask)()
+    else:
+        assert getattr(other, ask)()
+    producer.flush()
+    producer.close()
+
+
+def test_a_callback_for_results_alone_hears_nothing(full):
+    producer = Producer(full, PATIENT)
+    producer.send("t", b"x").add_callback(lambda _: None)
+    with pytest.raises(RecordsFailedError):
+        producer.flush()
+
+
+def test_a_future_that_was_only_asked_whether_it_is_done_has_told_nothing(full):
+    producer = Producer(full, PATIENT)
+    producer.send("t", b"x").done()
+    with pytest.raises(RecordsFailedError):
+        producer.flush()
+
+
+def test_a_record_that_is_too_large_is_among_them():
+    producer = Producer("memory://too-large-for-flush", {**PATIENT, "max.request.size": 10})
+    future = producer.send("t", b"x" * 11)
+    kept = producer.send("t", b"x")
+    with pytest.raises(RecordsFailedError, match="1 record"):
+        producer.flush()
+    assert isinstance(future.exception(), RecordTooLargeError)
+    assert kept.result().offset == 0
+    producer.close()
+
+
+def test_asyncio_says_it_of_a_future_that_nobody_awaits(full):
+    said = []
+
+    async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context["exception"]))
+        producer = AIOProducer(full, PATIENT)
+        await producer.start()
+        await producer.send("t", b"one")
+        await producer.stop()
+        await asyncio.sleep(0)
+        gc.collect()
+
+    asyncio.run(main())
+    assert [type(error) for error in said] == [StoreFullError]
