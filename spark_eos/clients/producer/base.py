@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from spark_eos.clients.at_exit import say, watch
 from spark_eos.clients.keywords import given_settings
 from spark_eos.clients.metrics import ProducerMetrics
 from spark_eos.clients.opening import check_open_log, store_settings
@@ -82,6 +84,36 @@ class ProducerBase(OfOneProcess):
         )
         self._sender = Sender(self._log, self._drain, self._settings, self._metrics)
         tell_in_child(self)
+        watch(self, ProducerBase._end_of_process)
+
+    def __del__(self) -> None:
+        """The last reference goes. Records that wait have a thread, which has a reference; a transaction has none."""
+        transactions = vars(self).get("_transactions")
+        if (
+            transactions is not None
+            and not sys.is_finalizing()
+            and not self._is_foreign
+            and transactions.left_open
+        ):
+            say(f"a producer of {self._where} is gone without close, and {transactions.left_open}")
+
+    @property
+    def _where(self) -> str:
+        return self._url.url if isinstance(self._url, Log) else str(self._url)
+
+    def _end_of_process(self, deadline: float) -> str:
+        """See `spark_eos.clients.at_exit.End`."""
+        if self._is_foreign:
+            return ""
+        if self._transactions is not None:
+            left_open = self._transactions.left_open
+            return (
+                left_open
+                and f"the process ends without close of a producer of {self._where}, and {left_open}"
+            )
+        self._memory_bytes = 0  # From here on each send waits until its record is in the log.
+        failed = self._sender.end_of_process(lambda: self._waiting, deadline)
+        return "; ".join(f"the process ends, and {error}" for error in failed)
 
     def forked(self) -> None:
         """See `spark_eos.storage.forks.Forked`: what waits, and the transaction, are the parent's."""

@@ -89,6 +89,15 @@ class MemberTransactions(TwoPhaseTransactions):
         """Whether there is anything to commit."""
         return self._touched or bool(self.pending) or any(self.offsets.values())
 
+    @property
+    def left_open(self) -> str:
+        """What there is to say if it is left here: empty if nothing is open, or another system decides."""
+        if self.state in (_S.COMMITTING, _S.PREPARING):
+            return f"the outcome of the last commit of transactional.id {self._id!r} is not known"
+        if self.is_open and self.has_work:
+            return f"the open transaction of transactional.id {self._id!r} is not committed: nothing of it will be seen"
+        return ""
+
     def init(self, *, keep_prepared: bool = False) -> Committed:
         """As `TwoPhaseTransactions.init`. What another log decides is never aborted: it is asked."""
         self.check("init_transactions")

@@ -50,6 +50,9 @@ class Producer(ProducerInformation):
     records are sent between `begin_transaction` and `commit_transaction`, and readers see nothing before the commit.
     ``buffer.memory`` bounds the records of one topic in memory; in a transaction the rest waits in staged files.
 
+    Close it, or use it in a with statement. At the end of a process that does not, the records that wait are sent for a
+    bounded time, and no open transaction is committed (docs/reference/clients.md, the end of the process).
+
     Safe to share between threads. A transaction belongs to the producer, not to a thread. A producer belongs to the
     process that made it: in a forked process each call raises `IllegalStateError`.
 

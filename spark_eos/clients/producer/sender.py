@@ -23,6 +23,7 @@ from spark_eos.errors import (
     RetriableError,
     UnsupportedVersionError,
 )
+from spark_eos.log.clock import SYSTEM
 from spark_eos.log.commit.loop import Committed
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches
@@ -33,6 +34,9 @@ __all__ = ["Sender"]
 T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
+
+_LOOK_S = 0.005
+"""Between two looks whether the thread is done, when the process ends."""
 
 _FAILURES = 100
 """Of so many batches it is remembered which futures have told of their error; of earlier ones the number of records."""
@@ -100,7 +104,7 @@ class Sender:
         self._turn = threading.RLock()
         self._waiting = threading.Event()
         self._urgent = threading.Event()
-        self._closed = self._gives_up = False
+        self._closed = self._gives_up = self._ends = False
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
 
@@ -149,22 +153,56 @@ class Sender:
         """Send nothing more: what is under way is sent, what waits after it fails."""
         self._gives_up = True
 
+    def end_of_process(self, waiting: Callable[[], Accumulator], deadline: float) -> list[RecordsFailedError]:
+        """Let the thread send what is there now, until ``deadline`` (`SYSTEM.monotonic`). What is left then fails.
+
+        The thread sends, not the caller: it alone can be left behind. Returns what there is to say: of earlier records
+        what no future has told, of those all that did not get in.
+        """
+        before, self._ends = self.take_failures(), True
+        if self._thread is None or not self._thread.is_alive():
+            self.flush()
+        begun = (waiting(), self.taken)
+        with suppress(KeyboardInterrupt, SystemExit):  # The user does not want to wait.
+            while self._left(begun, waiting) and SYSTEM.monotonic() < deadline:
+                self._urgent.set()
+                self._waiting.set()
+                SYSTEM.sleep(_LOOK_S)
+        for one in self._left(begun, waiting):
+            if self._request is not None and self._request.batch is one and self._request.append is not None:
+                error: EosLogError = CommitOutcomeUnknownError(
+                    "the process ended while the records were sent: they may be in the log"
+                )
+            else:
+                error = KafkaTimeoutError(
+                    "the process ended before the records were sent: call flush or close before"
+                )
+            self.note_failure(error, one.outcomes())
+            one.fail(error)
+        return [failed for failed in (before, self.take_failures()) if failed is not None]
+
+    def _left(
+        self, begun: tuple[Accumulator, Accumulator], waiting: Callable[[], Accumulator]
+    ) -> list[Accumulator]:
+        now = (waiting(), self.taken)  # In this order: what is drained meanwhile is seen twice, not missed.
+        return [one for one in {*begun} if one and one in now]
+
     def note_failure(self, error: BaseException, outcomes: Sequence[tuple[Outcome, int, int]]) -> None:
         """Records are not in the log, or it is not known whether they are. ``outcomes`` as in `Failure`."""
-        failures = [one for one in self._failures if one.records(heard=False)]
+        failures = [one for one in self._failures if one.records(heard=self._ends)]
         if len(failures) > _FAILURES:
             first, second = failures[:2]
-            count = first.records(heard=False) + second.records(heard=False)
+            count = first.records(heard=self._ends) + second.records(heard=self._ends)
             failures[:2] = [Failure(first.error, (), count)]
         self._failures = [*failures, Failure(error, tuple(outcomes))]
 
     def take_failures(self) -> RecordsFailedError | None:
         """What there is to say of records that have failed since the last call; None if nothing.
 
-        Those of which a future has told the program are left out.
+        Those of which a future has told the program are left out, unless the process ends.
         """
         failures, self._failures = self._failures, []
-        counted = [(count, one.error) for one in failures if (count := one.records(heard=False))]
+        counted = [(count, one.error) for one in failures if (count := one.records(heard=self._ends))]
         if not counted:
             return None
         records, cause = sum(count for count, _ in counted), counted[0][1]

@@ -18,7 +18,11 @@ _working: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 def in_background(work: Callable[[], object]) -> None:
     """Start ``work``, which handles its errors itself."""
     thread = threading.Thread(target=work, name="eoslog-snapshot", daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:
+        work()  # A process that ends has no new threads (from Python 3.12 on).
+        return
     _working.add(thread)
 
 
