@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
@@ -584,6 +586,36 @@ def test_a_writer_has_no_id_of_its_own(log):
 
 
 # -- Tokens and receipts -------------------------------------------------------------------------------------
+
+
+def test_a_write_that_still_runs_at_the_end_leaves_no_receipt(log, store):
+    """Half of its rows would be committed."""
+    transaction, half, ended = begin(log), threading.Event(), threading.Event()
+
+    def rows():
+        yield {"value": b"first"}
+        half.set()
+        assert ended.wait(60)
+        yield {"value": b"second"}
+
+    def write(pool):
+        with StagedWriter(str(transaction.token), 0, url=another(log)) as writer:
+            writings.append(pool.submit(writer.write, "t", rows()))
+            assert half.wait(60)
+        return writer.receipt
+
+    writings = []
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(IllegalStateError, match="1 write of task '0' still runs in another thread"):
+            write(pool)
+        ended.set()
+        with pytest.raises(IllegalStateError, match="closed"):
+            writings[0].result(60)
+    assert not [name for name in store.inner.list("data/") if name.endswith(".arrow")]
+    transaction.commit([staged(log, transaction, 0, b"first", b"second")])
+    with Consumer(log, {"auto.offset.reset": "earliest"}) as consumer:
+        consumer.assign([TopicPartition("t", 0)])
+        assert [one.value for one in consumer.poll(0)] == [b"first", b"second"]
 
 
 def test_tokens_and_receipts_travel_as_text_and_as_pickles(log):

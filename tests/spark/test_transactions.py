@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from decimal import Decimal
@@ -377,6 +378,113 @@ def test_a_frame_that_failed_overwrites_nothing(bench):
             )
         transaction.write(Frame(SimpleNamespace(patiently=lambda call: call()), ["a"], [0], {}), "other")
     assert (bench.values("out"), bench.values("other")) == (["kept"], ["a"])
+
+
+class Slow:
+    """Runs the task of a frame, and lets it end when it is told to."""
+
+    def __init__(self):
+        self.staged, self.goes_on = threading.Event(), threading.Event()
+
+    def patiently(self, call):
+        made = call()
+        self.staged.set()
+        assert self.goes_on.wait(60)
+        return made
+
+
+def written_in_a_thread(transaction, slow, pool):
+    writing = pool.submit(transaction.write, Frame(slow, ["late"], [0], {}), "late")
+    assert slow.staged.wait(60)
+    return writing
+
+
+def test_a_write_that_still_runs_at_the_end_commits_nothing(bench):
+    slow, at_once = Slow(), SimpleNamespace(patiently=lambda call: call())
+    options, writings = {"txnAppId": "job", "txnVersion": 1}, []
+
+    def write(pool):
+        with BatchTransaction(bench.url, options) as transaction:
+            transaction.write(Frame(at_once, ["a"], [0], {}), "out")
+            writings.append(written_in_a_thread(transaction, slow, pool))
+
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(IllegalStateError, match=r"1 write\(\) of this transaction still run"):
+            write(pool)
+        assert bench.files("out") == set()
+        slow.goes_on.set()
+        with pytest.raises(IllegalStateError, match="ended before this write"):
+            writings[0].result(60)
+    assert (bench.values("out"), bench.values("late")) == ([], [])
+    assert bench.files("late") == set()
+    assert actions(bench, SetAppVersion) == {}
+    with BatchTransaction(bench.url, options) as transaction:
+        assert not transaction.is_repetition
+        transaction.write(Frame(at_once, ["a"], [0], {}), "out")
+    assert bench.values("out") == ["a"]
+
+
+def test_a_write_that_still_runs_after_an_error_leaves_nothing(bench):
+    slow = Slow()
+
+    def fail(pool):
+        with BatchTransaction(bench.url) as transaction:
+            writings.append(written_in_a_thread(transaction, slow, pool))
+            raise RuntimeError("half of it is staged")
+
+    writings = []
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(RuntimeError, match="half of it is staged"):
+            fail(pool)
+        slow.goes_on.set()
+        with pytest.raises(IllegalStateError, match="ended before this write"):
+            writings[0].result(60)
+    assert bench.values("late") == []
+    assert bench.files("late") == set()
+
+
+def test_a_micro_batch_whose_write_still_runs_is_not_committed(queries, bench):
+    """Neither are its offsets: Spark repeats the micro-batch, and its rows are there once."""
+    ended, writings = threading.Event(), []
+
+    class Late:
+        """A frame whose tasks end after the transaction."""
+
+        isStreaming = False  # noqa: N815
+
+        def __init__(self, frame):
+            self.frame, self.schema, self.staged = frame, frame.schema, threading.Event()
+
+        def mapInArrow(self, *given):
+            rows = self.frame.mapInArrow(*given).collect()
+            self.staged.set()
+            assert ended.wait(60)
+            return SimpleNamespace(collect=lambda: rows)
+
+    def route(batch, batch_id):
+        rows = batch.select("value")
+        with ThreadPoolExecutor(1) as pool:
+            try:
+                with queries.transaction(batch, batch_id) as transaction:
+                    if queries.calls[1:]:
+                        transaction.write(rows, "out")
+                    else:
+                        late = Late(rows)
+                        writings.append(pool.submit(transaction.write, late, "out"))
+                        assert late.staged.wait(60)
+            finally:
+                ended.set()
+
+    with pytest.raises(StreamingQueryException, match="still run in other threads"):
+        queries.run(route)
+    with pytest.raises(IllegalStateError, match="ended before this write"):
+        writings[0].result(60)
+    assert bench.values("out") == []
+    assert bench.files("out") == set()
+    assert not bench.state.queries
+    queries.run(route)
+    assert queries.calls == [0, 0, 1, 2]
+    assert bench.values("out") == [*range(30)]
 
 
 # -- batch jobs ---------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from spark_eos.log.log import Log
 from spark_eos.log.topics import schema_of
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 from spark_eos.storage import split_settings
-from spark_eos.storage.forks import OfOneProcess
+from spark_eos.storage.forks import Lock, OfOneProcess
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -118,6 +118,10 @@ class StagedWriter(OfOneProcess):
         require_open(log.state, self._token)
         self._producer = StagingProducer(log, split_settings(given)[0], self._token, self._task)
         self._receipt: StagedReceipt | None = None
+        self._lock = Lock()
+        self._running = 0
+        """Calls of `write` that have not ended: of the rows of one some may be staged, and some not."""
+        self._ends = False
 
     def __enter__(self) -> Self:
         return self
@@ -175,6 +179,22 @@ class StagedWriter(OfOneProcess):
             The writer has ended.
         """
         self._check_process("write")
+        with self._lock:
+            if self._ends:
+                raise IllegalStateError(f"write: the writer of task {self._task!r} has ended. Make a new one")
+            self._running += 1
+        try:
+            self._write(topic, rows, partition)
+        finally:
+            with self._lock:
+                self._running -= 1
+
+    def _write(
+        self,
+        topic: str,
+        rows: pa.Table | pa.RecordBatch | Iterable[Mapping[str, Any]],
+        partition: int | None,
+    ) -> None:
         if isinstance(rows, pa.Table | pa.RecordBatch):
             self._send_arrow(topic, rows, partition)
             return
@@ -269,10 +289,21 @@ class StagedWriter(OfOneProcess):
             The transaction is over. What was staged was deleted.
         AbortableError, StorageError, RetriableError
             Rows could not be staged. What was staged was deleted: run the task again.
+        IllegalStateError
+            A `write` still runs in another thread. What was staged was deleted, and that call raises as well.
         """
         self._check_process("finish")
-        if self._receipt is None:
-            self._receipt = self._producer.stage()
+        if self._receipt is not None:
+            return self._receipt
+        with self._lock:
+            self._ends, running = True, self._running
+        if running:
+            self._producer.discard()
+            raise IllegalStateError(
+                f"{running} write of task {self._task!r} still runs in another thread: what was staged was deleted. "
+                "Wait for all threads that write, then run the task again with a new writer"
+            )
+        self._receipt = self._producer.stage()
         return self._receipt
 
     def _send_arrow(self, topic: str, rows: pa.Table | pa.RecordBatch, partition: int | None) -> None:

@@ -62,6 +62,8 @@ class FrameTransaction(ABC):
         self._lock = threading.Lock()
         self._is_open = False
         self._is_over = False
+        self._running = 0
+        """Calls of `write` that have not ended."""
         self._repeats = False
 
     @property
@@ -82,7 +84,8 @@ class FrameTransaction(ABC):
     ) -> None:
         """Stage the rows of a DataFrame. They become visible when the context ends.
 
-        May be called from several threads at once. A topic that is missing is created at once, without rows.
+        May be called from several threads at once, which have to be done before the context ends. A topic that is
+        missing is created at once, without rows.
 
         Parameters
         ----------
@@ -98,13 +101,27 @@ class FrameTransaction(ABC):
         Raises
         ------
         IllegalStateError
-            The call is not inside the context.
+            The call is not inside the context, or the context has ended meanwhile. Then nothing of it was committed,
+            and the end of the context raises as well.
         ConfigError, SchemaMismatchError
             An option is wrong, or the topic does not take these columns. Nothing of this frame is staged. An error that
             leaves the with statement ends the transaction; one that is caught inside leaves out this frame alone.
         """
-        if not self._is_open:
-            raise IllegalStateError("write() is only possible inside the with statement of the transaction")
+        with self._lock:
+            if not self._is_open:
+                raise IllegalStateError(
+                    "write() is only possible inside the with statement of the transaction"
+                )
+            self._running += 1
+        try:
+            self._write(frame, topic, mode, options)
+        finally:
+            with self._lock:
+                self._running -= 1
+
+    def _write(
+        self, frame: DataFrame, topic: str | None, mode: str, options: Mapping[str, object] | None
+    ) -> None:
         if mode not in {"append", "overwrite"}:
             raise ConfigError(f"mode {mode!r} is not possible: append or overwrite")
         if frame.isStreaming:
@@ -123,10 +140,17 @@ class FrameTransaction(ABC):
             self._check_mode(given.topic, overwrite=overwrite)
         messages = stage(frame, given, target)
         with self._lock:
-            self._messages += messages
-            if overwrite and given.topic is not None:
-                # Not before the new rows are staged: a caller may catch the error of a frame that failed, and go on.
-                self._overwritten.append(given.topic)
+            if self._is_open:
+                self._messages += messages
+                if overwrite and given.topic is not None:
+                    # Not before: a caller may catch the error of a frame that failed, and go on.
+                    self._overwritten.append(given.topic)
+                return
+        self._discard(messages)
+        raise IllegalStateError(
+            "the with statement of the transaction ended before this write() had: nothing of it is committed, and what "
+            "it staged was deleted. Wait for all threads that write before the with statement ends"
+        )
 
     def __enter__(self) -> Self:
         if self._is_open or self._is_over:
@@ -138,11 +162,23 @@ class FrameTransaction(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._is_open, self._is_over = False, True
-        topics, files = collect([*self._messages])
+        with self._lock:
+            self._is_open, self._is_over = False, True
+            running = self._running
+        if kind is None and not running:
+            self._commit(*collect([*self._messages]))
+            return
+        self._discard(self._messages)
         if kind is None:
-            self._commit(topics, files)
-        elif files:
+            raise IllegalStateError(
+                f"{running} write() of this transaction still run in other threads, and their rows would be missing: "
+                "nothing was committed, and what was staged was deleted. Wait for all threads that write before the "
+                "with statement ends"
+            )
+
+    def _discard(self, messages: list[TaskMessage]) -> None:
+        topics, files = collect([*messages])
+        if files:
             delete_rejected_files(self._log(), topics, files)
 
     @abstractmethod
