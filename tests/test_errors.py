@@ -295,6 +295,26 @@ def diverged_log(env):
     yield lambda: Log.open(env.store)
 
 
+def commit_outcome_lost(env):
+    """A successor has gone on, and the entry that may hold the commit is retired."""
+    store = FaultyStore(MemoryStore())
+    log = Log.create(store, clock=env.clock, retry=Retry(deadline_s=0), snapshot_interval=4)
+    producer, heir = Producer(log, {"transactional.id": "app"}), None
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("t", "x")
+    store.inject(Fault.FAIL_AFTER, "create", ENTRIES)
+    with pytest.raises(errors.CommitOutcomeUnknownError):
+        producer.commit_transaction()
+    heir = Producer(Log.open(store.inner), {"transactional.id": "app"})
+    heir.init_transactions()
+    for _ in range(40):
+        run(heir, "y")
+    yield producer.commit_transaction
+    yield producer.close
+    yield partial(run, heir, "z")
+
+
 def invalid_txn_state(env):
     producer = env.begun()
     stamp = env.log.state.producer_of("app").stamp
@@ -595,7 +615,14 @@ SCENARIOS = {
         *(segments_replaced, kafka_timeout, wakeup, schema_registry),
         *(abortable, out_of_order_sequence, record_too_large, staged_file_expired),
         *(unknown_member_id, illegal_generation, fenced_instance_id),
-        *(producer_fenced, diverged_log, invalid_txn_state, invalid_pid_mapping, invalid_transaction_timeout),
+        *(
+            producer_fenced,
+            commit_outcome_lost,
+            diverged_log,
+            invalid_txn_state,
+            invalid_pid_mapping,
+            invalid_transaction_timeout,
+        ),
         concurrent_modification,
         *(invalid_request, config, illegal_state, unknown_topic_or_partition, topic_exists, invalid_record),
         *(invalid_timestamp, serialization, record_deserialization),

@@ -48,6 +48,7 @@ from spark_eos.errors.base import (
 )
 from spark_eos.errors.fatal import (
     CheckpointMismatchError,
+    CommitOutcomeLostError,
     DivergedLogError,
     InvalidPidMappingError,
     InvalidTransactionTimeoutError,
@@ -100,6 +101,7 @@ __all__ = [
     "AbortableError",
     "CheckpointMismatchError",
     "CommitFailedError",
+    "CommitOutcomeLostError",
     "CommitOutcomeUnknownError",
     "ConcurrentModificationError",
     "ConfigError",

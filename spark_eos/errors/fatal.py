@@ -6,6 +6,7 @@ from spark_eos.errors.base import EosLogError, FatalError
 
 __all__ = [
     "CheckpointMismatchError",
+    "CommitOutcomeLostError",
     "DivergedLogError",
     "InvalidPidMappingError",
     "InvalidTransactionTimeoutError",
@@ -18,6 +19,14 @@ class ProducerFencedError(FatalError):
     """A newer client or query run with the same transactional id has taken over (KIP-98, KIP-447).
 
     Close this one. Code: ``PRODUCER_FENCED``.
+    """
+
+
+class CommitOutcomeLostError(FatalError):
+    """It can no longer be found out whether a commit is in the log, such as that of a producer that was fenced since.
+
+    Close this client. Look for what it wrote before it is written again; staged files stay. Code:
+    ``COMMIT_OUTCOME_LOST``.
     """
 
 

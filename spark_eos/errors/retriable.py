@@ -41,11 +41,14 @@ class CommitOutcomeUnknownError(RetriableError):
     ----------
     request_id
         The id of the request in doubt: a repeated call finds its own earlier entry by it.
+    is_final
+        This process can never find it out: a repeated call says the same. A producer raises `CommitOutcomeLostError`.
     """
 
-    def __init__(self, message: str, request_id: bytes = b"") -> None:
+    def __init__(self, message: str, request_id: bytes = b"", *, is_final: bool = False) -> None:
         super().__init__(message)
         self.request_id = request_id
+        self.is_final = is_final
 
 
 class UnstableOffsetCommitError(RetriableError):

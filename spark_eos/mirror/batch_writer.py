@@ -95,7 +95,7 @@ class BatchWriter:
                 return self._log.commit(propose, writer=_WRITER, request_id=request_id, alone=True)
             except CommitOutcomeUnknownError as error:
                 request_id = error.request_id
-                if not self._keep_trying():
+                if error.is_final or not self._keep_trying():
                     raise
             self._log.clock.sleep(_AGAIN_S)
 

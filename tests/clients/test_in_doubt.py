@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from spark_eos import Consumer, Producer, TopicPartition
-from spark_eos.errors import CommitOutcomeUnknownError, InvalidTxnStateError
+from spark_eos.errors import (
+    CommitOutcomeLostError,
+    CommitOutcomeUnknownError,
+    InvalidTxnStateError,
+    ProducerFencedError,
+)
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import EndTransaction
@@ -56,3 +61,80 @@ def test_a_commit_is_not_made_by_an_abort_of_the_same_transaction(producer, log)
     log.commit(lambda _: (EndTransaction(stamp, commit=False),))
     with pytest.raises(InvalidTxnStateError, match="cannot commit any more"):
         producer.commit_transaction()
+
+
+@pytest.fixture
+def in_doubt(store):
+    """A producer whose commit has no reply, on a log of its own that retires early."""
+
+    def make(fault):
+        log = Log.create(store, retry=Retry(deadline_s=0), snapshot_interval=4)
+        log.ensure_topic("t")
+        producer = Producer(log, {"transactional.id": "app"})
+        producer.init_transactions()
+        producer.begin_transaction()
+        future = producer.send("t", b"a")
+        store.inject(fault, "create", "_log/*")
+        with pytest.raises(CommitOutcomeUnknownError) as raised:
+            producer.commit_transaction()
+        assert not raised.value.is_final
+        return producer, future
+
+    return make
+
+
+def succeed(store, transactions):
+    """Another process takes the id over, and commits so many transactions."""
+    heir = Producer(Log.open(store.inner), {"transactional.id": "app"})
+    heir.init_transactions()
+    for number in range(transactions):
+        heir.begin_transaction()
+        heir.send("t", b"%d" % number)
+        heir.commit_transaction()
+    heir.close()
+
+
+@pytest.mark.parametrize(("fault", "landed"), [(Fault.FAIL_AFTER, True), (Fault.LOST, False)])
+def test_a_commit_whose_outcome_cannot_be_found_out_any_more_ends_the_producer(
+    in_doubt, store, fault, landed
+):
+    producer, future = in_doubt(fault)
+    succeed(store, 40)
+    with pytest.raises(CommitOutcomeLostError, match="can no longer be found out") as raised:
+        producer.commit_transaction()
+    assert "Repeat the same call" not in str(raised.value)
+    assert isinstance(raised.value.__cause__, CommitOutcomeUnknownError)
+    assert raised.value.__cause__.is_final
+    assert isinstance(future.exception(), CommitOutcomeLostError)
+    for again in (producer.commit_transaction, producer.begin_transaction):
+        with pytest.raises(CommitOutcomeLostError):
+            again()
+    producer.close()
+    found = uncommitted(Log.open(store.inner))  # Files of it stay.
+    assert (found.count(b"a"), len(found)) == (landed, 40 + landed)
+
+
+def test_a_fenced_producer_whose_entry_can_be_read_finds_out(in_doubt, store):
+    producer, future = in_doubt(Fault.LOST)
+    succeed(store, 1)
+    with pytest.raises(ProducerFencedError):
+        producer.commit_transaction()
+    assert isinstance(future.exception(), ProducerFencedError)
+
+
+def test_what_may_still_come_is_repeated_though_it_is_refused_now(in_doubt, store):
+    """The text does not ask for two things."""
+    producer, _ = in_doubt(Fault.DELAYED)
+    succeed(store, 40)
+    log = producer._opened
+    state, (request_id,) = log.follow(), log._committer._in_doubt.ids
+    one = log._committer._in_doubt._open[request_id]
+    assert log._committer._in_doubt.is_lost_for_good(state, request_id)
+    one.until = state.seq + 1  # A leader on another machine may still write it there.
+    assert not log._committer._in_doubt.is_lost_for_good(state, request_id)
+    one.is_lost = False
+    with pytest.raises(CommitOutcomeUnknownError) as raised:
+        producer.commit_transaction()
+    assert not raised.value.is_final
+    assert "Repeat the same call" in str(raised.value)
+    assert "Close" not in str(raised.value)

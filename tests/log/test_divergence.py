@@ -35,8 +35,7 @@ T0 = TopicPartition("t", 0)
 
 def send(producer: Producer, *values: bytes) -> list[int]:
     sent = [producer.send("t", value, partition=0) for value in values]
-    producer.flush()
-    return [one.result().offset for one in sent]
+    return [one.result(60).offset for one in sent]
 
 
 def values(url: Path) -> list[bytes]:

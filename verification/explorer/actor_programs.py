@@ -14,6 +14,7 @@ from spark_eos.clients.producer.producer_session import init_producer_id
 from spark_eos.clients.producer.sender import Sender
 from spark_eos.errors import (
     AbortableError,
+    CommitOutcomeLostError,
     CommitOutcomeUnknownError,
     EosLogError,
     FatalError,
@@ -125,6 +126,8 @@ def _transaction(actor: Actor, producer: Producer, values: list[str], *, flushes
         for number, value in enumerate(values[flushes:]):
             producer.send(TOPIC, value, partition=number)
         return _committed(actor, producer)
+    except CommitOutcomeLostError:
+        return UNKNOWN
     except FatalError:
         return REFUSED  # Whatever was flushed is aborted by who fenced this one.
     except (AbortableError, RetriableError) as error:

@@ -12,6 +12,7 @@ from spark_eos.clients.producer.producer import Producer
 from spark_eos.clients.records import ConsumerGroupMetadata
 from spark_eos.errors import (
     AbortableError,
+    CommitOutcomeLostError,
     CommitOutcomeUnknownError,
     EosLogError,
     FatalError,
@@ -54,7 +55,7 @@ def impatient(*, flushes: bool, by_hand: bool) -> Body:
             producer.begin_transaction()
             _sent(producer, value, 1, flushes=flushes)
             actor.note(name, _ended(actor, producer, by_hand=by_hand))
-        except CommitOutcomeUnknownError:
+        except (CommitOutcomeUnknownError, CommitOutcomeLostError):
             return  # Of a flush, or of the same verb again: the application gives up.
         except (AbortableError, FatalError, RetriableError):
             actor.note(name, REFUSED)
@@ -236,7 +237,7 @@ def _copied(actor: Actor, producer: Producer, known: Member, number: int) -> boo
             ConsumerGroupMetadata(GROUP, known.generation, known.member_id),
         )
         actor.patiently(producer.commit_transaction)
-    except CommitOutcomeUnknownError:
+    except (CommitOutcomeUnknownError, CommitOutcomeLostError):
         raise
     except (AbortableError, RetriableError, FatalError) as error:
         actor.note(f"value {value}", REFUSED)

@@ -9,6 +9,7 @@ from typing import Any
 from spark_eos.clients.producer.producer import Producer
 from spark_eos.errors import (
     AbortableError,
+    CommitOutcomeLostError,
     CommitOutcomeUnknownError,
     EosLogError,
     FatalError,
@@ -60,6 +61,8 @@ def _transaction(stage: Stage, process: Process, producer: Producer, name: str, 
             recorder.fail(token)
             return
         commit(stage, process, producer)
+    except CommitOutcomeLostError:
+        raise  # It is not known.
     except FatalError:
         # Before its end was asked for, or refused for certain: whatever it appended is aborted by its fencer.
         recorder.fail(token)

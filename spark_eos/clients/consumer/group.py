@@ -118,6 +118,7 @@ class GroupMember:
 
         try:
             return self._log.commit(propose, writer=self._client_id or self.group_id, request_id=request_id)
-        except CommitOutcomeUnknownError:
-            self._in_doubt[action] = request_id
+        except CommitOutcomeUnknownError as error:
+            if not error.is_final:  # Else a new request tells more.
+                self._in_doubt[action] = request_id
             raise

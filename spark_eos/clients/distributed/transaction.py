@@ -22,6 +22,7 @@ from spark_eos.clients.opening import newest
 from spark_eos.clients.producer.producer_session import init_producer_id
 from spark_eos.config.producer import PRODUCER, producer_config
 from spark_eos.errors import (
+    CommitOutcomeLostError,
     CommitOutcomeUnknownError,
     ConfigError,
     EosLogError,
@@ -369,7 +370,9 @@ class DistributedTransaction:
             committed = self._log.commit(
                 propose, writer=self._token.transactional_id, request_id=self._request_id
             )
-        except CommitOutcomeUnknownError:
+        except CommitOutcomeUnknownError as error:
+            if error.is_final:
+                raise CommitOutcomeLostError(str(error)) from error
             raise
         except RetriableError:
             self._in_doubt = before  # This try certainly is not in the log.

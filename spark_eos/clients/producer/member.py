@@ -146,8 +146,10 @@ class MemberTransactions(TwoPhaseTransactions):
 
         try:
             committed = log.commit(propose, writer=self._writer, request_id=self._adding)
-        except CommitOutcomeUnknownError:
+        except CommitOutcomeUnknownError as error:
             self._touched = True
+            if error.is_final:
+                raise self._lost(error) from error
             raise
         except RetriableError:
             raise

@@ -9,9 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_eos.clients.records import RecordMetadata
+from spark_eos.log.commit.loop import Committed
 from spark_eos.log.data.partitioners import Partitions
+from spark_eos.protocol.actions import Action, AppendBatches
+from spark_eos.protocol.actions.appends import Appended
 
-__all__ = ["NO_OFFSET", "Places"]
+__all__ = ["NO_OFFSET", "Places", "appended_by"]
 
 NO_OFFSET = -1
 
@@ -60,3 +63,13 @@ class Places:
         ranks = np.empty(len(targets), np.int64)
         ranks[order] = np.arange(len(targets)) - starts[targets[order]]
         return ranks
+
+
+def appended_by(request: tuple[Action, ...], committed: Committed) -> list[Appended]:
+    """Where the rows of the request went; nothing if it was found done without its reply."""
+    return [
+        batch
+        for action, result in zip(request, committed.results, strict=False)
+        if isinstance(action, AppendBatches)
+        for batch in result
+    ]

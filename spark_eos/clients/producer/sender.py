@@ -21,7 +21,6 @@ from spark_eos.errors import (
     KafkaTimeoutError,
     RecordsFailedError,
     RetriableError,
-    UnsupportedVersionError,
 )
 from spark_eos.log.clock import SYSTEM
 from spark_eos.log.commit.loop import Committed
@@ -310,8 +309,8 @@ class Sender:
             try:
                 return call()
             except RetriableError as error:
-                if isinstance(error.__cause__, UnsupportedVersionError):
-                    raise  # No call of this version finds out.
+                if isinstance(error, CommitOutcomeUnknownError) and error.is_final:
+                    raise
                 if log.clock.monotonic() >= deadline or attempt >= self._settings["retries"]:
                     raise
             log.clock.sleep(min(0.1 * 2 ** min(attempt, 4), 1.0))

@@ -7,10 +7,12 @@ from enum import Enum
 from typing import Any
 
 from spark_eos.clients.producer.accumulator import Accumulator
+from spark_eos.clients.producer.places import appended_by
 from spark_eos.clients.producer.producer_session import ProducerSession, init_producer_id
 from spark_eos.errors import (
     AbortableError,
     CommitFailedError,
+    CommitOutcomeLostError,
     CommitOutcomeUnknownError,
     EosLogError,
     IllegalStateError,
@@ -29,14 +31,13 @@ from spark_eos.protocol.actions import (
     Membership,
     PartitionOffset,
 )
-from spark_eos.protocol.actions.appends import Appended
 from spark_eos.protocol.actions.expiry import is_open
 from spark_eos.protocol.actions.groups import check_committer
 from spark_eos.protocol.state import State, TransactionState
 from spark_eos.protocol.types import ProducerStamp
 from spark_eos.storage.forks import OfOneProcess
 
-__all__ = ["ClientState", "TransactionManager", "appended_by"]
+__all__ = ["ClientState", "TransactionManager"]
 
 
 class ClientState(Enum):
@@ -153,7 +154,9 @@ class TransactionManager(OfOneProcess):
                 request_id=self._request_id,
                 keep_prepared=keep_prepared,
             )
-        except RetriableError:
+        except RetriableError as error:
+            if isinstance(error, CommitOutcomeUnknownError) and error.is_final:
+                self.state = _S.UNINITIALIZED  # The next call is a new request.
             raise
         except EosLogError as error:
             self.fail(error)
@@ -329,9 +332,11 @@ class TransactionManager(OfOneProcess):
         earlier, self._unanswered = self._unanswered, True
         try:
             committed = self._log().commit(propose, writer=self._writer, request_id=self._request_id)
-        except CommitOutcomeUnknownError:
+        except CommitOutcomeUnknownError as error:
             self._unanswered = earlier  # The log knows of all tries that it has answered.
-            raise
+            if not error.is_final:
+                raise
+            raise self._lost(error) from error
         except RetriableError:
             self._unanswered = earlier
             if not earlier:
@@ -371,6 +376,12 @@ class TransactionManager(OfOneProcess):
         self._error = None
         self.state = _S.READY
 
+    def _lost(self, error: CommitOutcomeUnknownError) -> CommitOutcomeLostError:
+        lost = CommitOutcomeLostError(f"{error}. Close this producer")
+        self._leave(lost)
+        self.fail(lost)
+        return lost
+
     def _leave(self, error: EosLogError) -> None:
         """What was sent may be in the log: its files stay, and the log has to hear of the end."""
         self._touched = True
@@ -385,13 +396,3 @@ class TransactionManager(OfOneProcess):
         except EosLogError:
             # No entry lists them: garbage collection will delete what could not be deleted now.
             return
-
-
-def appended_by(request: tuple[Action, ...], committed: Committed) -> list[Appended]:
-    """Where the rows of the request went; nothing if it was found done without its reply."""
-    return [
-        batch
-        for action, result in zip(request, committed.results, strict=False)
-        if isinstance(action, AppendBatches)
-        for batch in result
-    ]

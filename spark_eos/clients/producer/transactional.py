@@ -233,6 +233,8 @@ class ProducerTransactions(ProducerBase):
         CommitOutcomeUnknownError
             The store did not answer. Only `commit_transaction` is allowed next. It commits once, however often it is
             called.
+        CommitOutcomeLostError
+            It can no longer be found out whether an earlier call has committed. Close the producer.
         AbortableError
             Call `abort_transaction`. Every error with ``txn_requires_abort`` means that.
         ProducerFencedError

@@ -13,6 +13,7 @@ from spark_eos.errors import (
     CommitOutcomeUnknownError,
     DivergedLogError,
     EosLogError,
+    FatalError,
     NotALogError,
     StorageError,
     UnsupportedVersionError,
@@ -48,7 +49,9 @@ class Answers:
         state = self._tail.state
         for ticket in tickets:
             if not self._found(ticket) and self._in_doubt.is_unresolvable(state, ticket.request_id):
-                self.unknown(ticket, StorageError("its entry was retired before this process had read it"))
+                self._retired(
+                    ticket, StorageError("its entry was retired before this process had read it"), state
+                )
         return any(ticket.done for ticket in tickets)
 
     def _found(self, ticket: PendingCommit) -> bool:
@@ -95,7 +98,7 @@ class Answers:
         """The rules say no; but an earlier attempt of the request may be in the log, or get there yet."""
         fate = self._in_doubt.fate(state, ticket.request_id)
         if fate is Fate.UNKNOWN:
-            self.unknown(ticket, error)
+            self._retired(ticket, error, state)
             return
         if fate is Fate.APPLIED:
             ticket.result = Committed(state.seq, (), state, ticket.request_id)
@@ -131,7 +134,7 @@ class Answers:
         if self._is_settled(ticket):
             return
         if self._in_doubt.is_lost(ticket.request_id):
-            self.unknown(ticket, error)
+            self.unknown(ticket, error, is_final=True)
         else:
             ticket.error = error
 
@@ -159,8 +162,13 @@ class Answers:
         else:
             ticket.error = error
 
-    def unknown(self, ticket: PendingCommit, cause: BaseException) -> None:
-        """The request stays in doubt."""
+    def _retired(self, ticket: PendingCommit, cause: BaseException, state: State) -> None:
+        """An earlier attempt may be in the log, or get there yet, and nothing that was read tells."""
+        is_final = self._in_doubt.is_lost_for_good(state, ticket.request_id)
+        self.unknown(ticket, cause, is_final=is_final)
+
+    def unknown(self, ticket: PendingCommit, cause: BaseException, *, is_final: bool = False) -> None:
+        """The request stays in doubt; ``is_final``: for ever, whatever this process reads."""
         self._in_doubt.record_giving_up(ticket.request_id)
         if isinstance(cause, UnsupportedVersionError):
             said = (
@@ -173,10 +181,19 @@ class Answers:
                 "may be in those that are there now. Open the log again (close this client and make a new one), and "
                 "look whether it was written; staged files stay"
             )
-        else:
+        elif is_final:
             said = (
-                f"the store did not say whether a commit to {self._url} was written ({cause}). Repeat the same "
+                f"it can no longer be found out whether a commit to {self._url} was written: its reply was lost, and "
+                f"its entry may have been retired before this process could read it. The same call now: {cause}. Do "
+                "not repeat it: look in the log for what it would have written; staged files stay"
+            )
+        else:
+            # A fatal error says what to do when it stands alone.
+            why = f"now it is refused: {type(cause).__name__}" if isinstance(cause, FatalError) else cause
+            said = (
+                f"the store did not say whether a commit to {self._url} was written ({why}). Repeat the same "
                 "call; staged files stay until it is known"
             )
-        ticket.error = CommitOutcomeUnknownError(said, ticket.request_id)
+        is_final = is_final or isinstance(cause, (UnsupportedVersionError, DivergedLogError))
+        ticket.error = CommitOutcomeUnknownError(said, ticket.request_id, is_final=is_final)
         ticket.error.__cause__ = cause

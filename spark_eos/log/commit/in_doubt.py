@@ -54,6 +54,13 @@ class _InDoubt:
     found: Found | None = None
     is_lost: bool = False
 
+    def may_come(self, state: State) -> bool:
+        """Whether it may still get into a slot after ``state``, after others that it depended on.
+
+        Also if it was lost, and sent again.
+        """
+        return self.slot == _NEXT_FREE or self.slot > state.seq or self.until > state.seq
+
     def told_by(self, state: State) -> Fate:
         told = {fate_of(state, actions) for actions in self.variants}
         if Fate.UNKNOWN in told:
@@ -218,9 +225,14 @@ class InDoubtRequests:
         if one.is_submitted:
             return Fate.UNKNOWN
         told = one.told_by(state) if one.is_lost else Fate.NOT_APPLIED
-        # It may still get into its slot, after others that it depended on; also if it was lost and sent again.
-        may_come = one.slot == _NEXT_FREE or one.slot > state.seq or one.until > state.seq
-        return Fate.UNKNOWN if told is Fate.NOT_APPLIED and may_come else told
+        return Fate.UNKNOWN if told is Fate.NOT_APPLIED and one.may_come(state) else told
+
+    def is_lost_for_good(self, state: State, request_id: bytes) -> bool:
+        """Whether nothing will ever tell what became of it: its entry is gone, and ``state`` does not say."""
+        one = self._open.get(request_id)
+        if one is None or not one.is_lost or one.is_submitted or one.found is not None or one.may_come(state):
+            return False
+        return one.told_by(state) is Fate.UNKNOWN
 
     def is_unresolvable(self, state: State, request_id: bytes) -> bool:
         """Whether it is lost, ``state`` does not tell what became of it, and doing it twice would be wrong."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from spark_eos import Producer, RecordMetadata, TopicPartition
 from spark_eos.errors import (
     AbortableError,
+    CommitOutcomeLostError,
     CommitOutcomeUnknownError,
     EosLogError,
     FatalError,
@@ -125,6 +126,8 @@ class Writer:
         except (AbortableError, RetriableError) as error:
             self.trouble(error)
             self.give_back(token)
+        except CommitOutcomeLostError:
+            raise  # It is not known.
         except FatalError:
             # Refused for certain: the producer that fenced this one has aborted what it appended.
             self.recorder.fail(token)
