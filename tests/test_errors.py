@@ -299,7 +299,7 @@ def commit_outcome_lost(env):
     """A successor has gone on, and the entry that may hold the commit is retired."""
     store = FaultyStore(MemoryStore())
     log = Log.create(store, clock=env.clock, retry=Retry(deadline_s=0), snapshot_interval=4)
-    producer, heir = Producer(log, {"transactional.id": "app"}), None
+    producer = Producer(log, {"transactional.id": "app"})
     producer.init_transactions()
     producer.begin_transaction()
     producer.send("t", "x")

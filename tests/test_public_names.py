@@ -82,6 +82,7 @@ ERRORS = {
     "EosLogError": "Exception",
     # Retry
     "RetriableError": "EosLogError",
+    "CommitOutcomeLostError": "FatalError",
     "CommitOutcomeUnknownError": "RetriableError",
     "KafkaTimeoutError": "RetriableError",
     "OutcomeUnknownError": "RetriableError",
@@ -98,6 +99,7 @@ ERRORS = {
     "IllegalGenerationError": "CommitFailedError",
     "OutOfOrderSequenceError": "AbortableError",
     "RecordTooLargeError": "AbortableError",
+    "RecordsFailedError": "StorageError",
     "StagedFileExpiredError": "AbortableError",
     "UnknownMemberIdError": "CommitFailedError",
     # Give up

@@ -25,8 +25,9 @@ class ProducerFencedError(FatalError):
 class CommitOutcomeLostError(FatalError):
     """It can no longer be found out whether a commit is in the log, such as that of a producer that was fenced since.
 
-    Close this client. Look for what it wrote before it is written again; staged files stay. Code:
-    ``COMMIT_OUTCOME_LOST``.
+    Close this client. Look for what it wrote before it is written again; staged files stay.
+
+    Code: ``COMMIT_OUTCOME_LOST``.
     """
 
 
