@@ -31,7 +31,7 @@ class ObjectNotFoundError(StorageError):
 class RecordsFailedError(StorageError):
     """Records that were sent before are not in the log, or it is not known whether they are.
 
-    The cause is in the message, and in the future of each record. Send again those that are not there.
+    No future can tell of them. The cause is in the message. Send again those that are not there.
 
     Code: ``RECORDS_FAILED``.
     """

@@ -168,8 +168,10 @@ def test_a_full_disk_refuses_and_goes_on_when_it_is_emptied(tmp_path):
         with Producer(url, {"delivery.timeout.ms": 10_000}) as producer:
             disk.fill(0)
             assert disk.is_full
+            refused = producer.send("t", "1" * 9000)
+            producer.flush()
             with pytest.raises(StoreFullError):
-                producer.send("t", "1" * 9000).result(60)
+                refused.result()
             disk.free()
             producer.send("t", "2")
             producer.flush()

@@ -26,7 +26,6 @@ from spark_eos.errors import (
     EosLogError,
     IllegalStateError,
     ProducerFencedError,
-    RecordsFailedError,
     StoreUnavailableError,
 )
 from spark_eos.log.clock import Retry
@@ -346,8 +345,7 @@ def test_records_of_an_interrupted_flush_are_not_taken_for_refused(interrupted_f
     store, log, producer, future = interrupted_flush
     store.requests_are_free = False
     store.inject(Fault.FAIL_BEFORE, "*", "*", times=None)
-    with pytest.raises(RecordsFailedError, match="1 record that was sent"):
-        producer.flush()
+    producer.flush()
     store.heal()
     assert isinstance(future.exception(), CommitOutcomeUnknownError)
     assert [one.value for one in read(log)] == [b"zero", b"one"]  # Its file is there.

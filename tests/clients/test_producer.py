@@ -22,7 +22,6 @@ from spark_eos.errors import (
     IllegalStateError,
     InvalidRecordError,
     ProducerFencedError,
-    RecordsFailedError,
     RecordTooLargeError,
     SchemaMismatchError,
     StoreFullError,
@@ -688,8 +687,7 @@ def test_an_unknown_send_fails_its_futures_and_the_next_go_on(store, log, fault,
     producer.send("t", b"a").result(60)
     store.inject(fault, "create", ENTRIES)
     lost = producer.send("t", b"b")
-    with pytest.raises(RecordsFailedError):
-        producer.flush()
+    producer.flush()
     with pytest.raises(CommitOutcomeUnknownError):
         lost.result(0)
     assert files(store) == 2
@@ -704,8 +702,7 @@ def test_a_full_store_fails_the_futures(store, log):
     log.ensure_topic("t")
     store.inject(StoreFullError("full"), "upload", DATA)
     future = producer.send("t", b"a")
-    with pytest.raises(RecordsFailedError, match=r"1 record that was sent did not get into .*: full"):
-        producer.flush()
+    producer.flush()
     with pytest.raises(StoreFullError):
         future.result(0)
     producer.send("t", b"b")

@@ -293,8 +293,9 @@ def test_a_send_in_doubt_has_no_offset(faulty, fault):
     producer.send("t", "a").result(60)
     store.inject(fault, "create", ENTRIES)
     future = producer.send("t", "b")
+    producer.flush()
     with pytest.raises(CommitOutcomeUnknownError):
-        future.result(60)
+        future.result(0)
     producer.close()
     transaction = transactional(log)
     transaction.begin_transaction()

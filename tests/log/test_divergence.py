@@ -35,7 +35,8 @@ T0 = TopicPartition("t", 0)
 
 def send(producer: Producer, *values: bytes) -> list[int]:
     sent = [producer.send("t", value, partition=0) for value in values]
-    return [one.result(60).offset for one in sent]
+    producer.flush()
+    return [one.result().offset for one in sent]
 
 
 def values(url: Path) -> list[bytes]:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
 from spark_eos.errors import IllegalStateError, KafkaTimeoutError, RetriableError
-from spark_eos.storage.forks import tell_in_child
+from spark_eos.storage.forks import Lock, tell_in_child
 
-__all__ = ["Outcome", "RecordFuture", "SendFuture"]
+__all__ = ["Failures", "Outcome", "RecordFuture", "SendFuture"]
 
 T = TypeVar("T")
+
+_EXACT = 100
+"""Of so many failures it is known which futures have told of them; of earlier ones only how many are left."""
 
 _STATE = frozenset(vars(Future()))
 """The attributes in which a `Future` keeps its state."""
@@ -98,6 +102,7 @@ class Outcome:
             with suppress(InvalidStateError):  # Another thread was faster.
                 if not future.done() and (future.running() or future.set_running_or_notify_cancel()):
                     tell(future, row)
+            future.forget_callbacks()
             with self._lock:
                 if self._asked and self._asked[0] is entry:
                     self._asked.popleft()
@@ -195,6 +200,10 @@ class SendFuture(RecordFuture[Any]):
         self._waiters: list[Any] = []
         self._done_callbacks: list[Any] = []
 
+    def forget_callbacks(self) -> None:
+        """They were called. Each may hold this future, which would never be gone."""
+        self._done_callbacks = []
+
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise IllegalStateError("the future of a record cannot be copied or pickled: take its result() along")
 
@@ -213,3 +222,75 @@ class SendFuture(RecordFuture[Any]):
             if self.done():
                 self.outcome.heard.add(self.row)
             raise
+
+
+class _Failure:
+    """Records that failed together."""
+
+    def __init__(
+        self, error: BaseException, outcomes: Sequence[tuple[Outcome, int, int]], more: int = 0
+    ) -> None:
+        self.error = error
+        self.outcomes = outcomes
+        """Each with the number of its futures, and of the records that one of them tells of."""
+        self.said = -more
+        """Of how many the program was told by other means."""
+
+    def untold(self, *, heard_count: bool, living: Mapping[int, set[int]]) -> int:
+        """How many records are left: without those whose future lives, or has told."""
+        rest = -self.said
+        for outcome, futures, each in self.outcomes:
+            told = living.get(id(outcome), set())
+            rest += (futures - len(told if heard_count else told | outcome.heard)) * each
+        return rest
+
+
+class Failures:
+    """Records that are not in the log, or of which that is not known, and of which the program has not heard.
+
+    A future that the program still has may be asked later. One that is gone, was not asked, and had no callback for
+    errors, can tell no more. ``heard_count``: what futures have told is said again.
+    """
+
+    def __init__(self) -> None:
+        self.heard_count = False
+        self._lock = Lock()
+        self._known: list[_Failure] = []
+
+    def add(self, error: BaseException, outcomes: Sequence[tuple[Outcome, int, int]]) -> None:
+        """Records of these outcomes have failed."""
+        with self._lock:
+            known = self._open()
+            if len(known) > _EXACT:
+                first, second = known[:2]
+                known[:2] = [_Failure(first.error, (), self._rest(first) + self._rest(second))]
+            self._known = [*known, _Failure(error, outcomes)]
+
+    def take(self, *, last: bool) -> tuple[int, BaseException] | None:
+        """Of how many no future can tell any more, and the first error; None if there are none. Each is taken once.
+
+        ``last``: no future will be asked.
+        """
+        with self._lock:
+            known = self._open()
+            living: dict[int, set[int]] = {}
+            outcomes = [outcome for one in known for outcome, *_ in one.outcomes]
+            # It takes a while, and is no way for records that get in.
+            for future in () if last or not outcomes else gc.get_referrers(*outcomes):
+                if isinstance(future, SendFuture):
+                    living.setdefault(id(future.outcome), set()).add(future.row)
+            counted = [
+                (count, one)
+                for one in known
+                if (count := one.untold(heard_count=self.heard_count, living=living))
+            ]
+            for count, one in counted:
+                one.said += count
+            self._known = self._open()
+        return (sum(count for count, _ in counted), counted[0][1].error) if counted else None
+
+    def _open(self) -> list[_Failure]:
+        return [one for one in self._known if self._rest(one)]
+
+    def _rest(self, one: _Failure) -> int:
+        return one.untold(heard_count=self.heard_count, living={})

@@ -265,10 +265,11 @@ class Producer(ProducerInformation):
     def flush(self, timeout: float | None = None) -> None:
         """Send the records that wait, and return when they are durable or have failed.
 
-        Errors of records are in their futures; of those that no future has told, `flush` raises one. After an
-        interrupt (Ctrl-C) call it again: it goes on with what it was sending. In a transaction, this call appends its
-        records and offsets to the log: from then on the transaction is open there, ``read_uncommitted`` readers see its
-        records, and the last stable offset waits for its end.
+        Errors of records are in their futures. If the program has not kept one, and gave it no callback, `flush`
+        raises `RecordsFailedError`. After an interrupt (Ctrl-C) call it again: it goes on with what it was sending.
+
+        In a transaction, this call appends its records and offsets to the log: from then on the transaction is open
+        there, ``read_uncommitted`` readers see its records, and the last stable offset waits for its end.
 
         Parameters
         ----------
@@ -278,8 +279,8 @@ class Producer(ProducerInformation):
         Raises
         ------
         RecordsFailedError
-            Records that were sent before are not in the log, or it is not known whether they are; their futures were
-            not asked, and have no callback for errors. It is raised once.
+            Records that were sent before are not in the log, or it is not known whether they are, and no future can
+            tell. It is raised once.
         KafkaTimeoutError
             Not all were durable after ``timeout``. They are still being sent: call `flush` again, or wait for their
             futures.
@@ -399,7 +400,7 @@ class Producer(ProducerInformation):
         outcome.fail(error)
         future = SendFuture(outcome, 0)
         if self._transactions is None:
-            self._sender.note_failure(error, [(outcome, 1, 1)])
+            self._sender.failures.add(error, [(outcome, 1, 1)])
         if on_delivery is not None:
             _tell(future, on_delivery)
         return future

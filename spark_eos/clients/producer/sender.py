@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from spark_eos.clients.metrics import ProducerMetrics
 from spark_eos.clients.producer.accumulator import Accumulator
-from spark_eos.clients.producer.futures import Outcome
+from spark_eos.clients.producer.futures import Failures
 from spark_eos.clients.producer.producer_session import ProducerSession, init_producer_id
 from spark_eos.errors import (
     AbortableError,
@@ -36,26 +36,6 @@ _LOG = logging.getLogger(__name__)
 
 _LOOK_S = 0.005
 """Between two looks whether the thread is done, when the process ends."""
-
-_FAILURES = 100
-"""Of so many batches it is remembered which futures have told of their error; of earlier ones the number of records."""
-
-
-class Failure(NamedTuple):
-    """Records that are not in the log, or of which that is not known."""
-
-    error: BaseException
-    outcomes: tuple[tuple[Outcome, int, int], ...]
-    """Each with the number of its futures, and of the records that one of them tells of."""
-    more: int = 0
-    """Further records."""
-
-    def records(self, *, heard: bool) -> int:
-        """How many; without ``heard`` those of which no future was asked, or has a callback for it."""
-        return self.more + sum(
-            (futures if heard else futures - len(outcome.heard)) * each
-            for outcome, futures, each in self.outcomes
-        )
 
 
 class _Request:
@@ -99,11 +79,12 @@ class Sender:
         self._metrics = metrics
         self._identity: ProducerSession | None = None
         self._request: _Request | None = None
-        self._failures: list[Failure] = []
+        self.failures = Failures()
+        """What the program has not heard of yet."""
         self._turn = threading.RLock()
         self._waiting = threading.Event()
         self._urgent = threading.Event()
-        self._closed = self._gives_up = self._ends = False
+        self._closed = self._gives_up = False
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
 
@@ -158,7 +139,8 @@ class Sender:
         The thread sends, not the caller: it alone can be left behind. Returns what there is to say: of earlier records
         what no future has told, of those all that did not get in.
         """
-        before, self._ends = self.take_failures(), True
+        before = self.take_failures(last=True)
+        self.failures.heard_count = True
         if self._thread is None or not self._thread.is_alive():
             self.flush()
         begun = (waiting(), self.taken)
@@ -176,9 +158,9 @@ class Sender:
                 error = KafkaTimeoutError(
                     "the process ended before the records were sent: call flush or close before"
                 )
-            self.note_failure(error, one.outcomes())
+            self.failures.add(error, one.outcomes())
             one.fail(error)
-        return [failed for failed in (before, self.take_failures()) if failed is not None]
+        return [failed for failed in (before, self.take_failures(last=True)) if failed is not None]
 
     def _left(
         self, begun: tuple[Accumulator, Accumulator], waiting: Callable[[], Accumulator]
@@ -186,28 +168,15 @@ class Sender:
         now = (waiting(), self.taken)  # In this order: what is drained meanwhile is seen twice, not missed.
         return [one for one in {*begun} if one and one in now]
 
-    def note_failure(self, error: BaseException, outcomes: Sequence[tuple[Outcome, int, int]]) -> None:
-        """Records are not in the log, or it is not known whether they are. ``outcomes`` as in `Failure`."""
-        failures = [one for one in self._failures if one.records(heard=self._ends)]
-        if len(failures) > _FAILURES:
-            first, second = failures[:2]
-            count = first.records(heard=self._ends) + second.records(heard=self._ends)
-            failures[:2] = [Failure(first.error, (), count)]
-        self._failures = [*failures, Failure(error, tuple(outcomes))]
-
-    def take_failures(self) -> RecordsFailedError | None:
-        """What there is to say of records that have failed since the last call; None if nothing.
-
-        Those of which a future has told the program are left out, unless the process ends.
-        """
-        failures, self._failures = self._failures, []
-        counted = [(count, one.error) for one in failures if (count := one.records(heard=self._ends))]
-        if not counted:
+    def take_failures(self, *, last: bool = False) -> RecordsFailedError | None:
+        """What there is to say of records that have failed, see `Failures.take`; None if nothing."""
+        counted = self.failures.take(last=last)
+        if counted is None:
             return None
-        records, cause = sum(count for count, _ in counted), counted[0][1]
+        records, cause = counted
         error = RecordsFailedError(
             f"{records} record{'s' * (records > 1)} that {'were' if records > 1 else 'was'} sent did not get into the "
-            f"log {self._log().url}, or it is not known whether they did; the future of each says which: {cause}"
+            f"log {self._log().url}, or it is not known whether they did: {cause}"
         )
         error.__cause__ = cause
         return error
@@ -325,5 +294,5 @@ class Sender:
             # What cannot be deleted now is listed by no entry: garbage collection will.
             with suppress(Exception):
                 batch.discard()
-        self.note_failure(error, batch.outcomes())
+        self.failures.add(error, batch.outcomes())
         batch.fail(error)
