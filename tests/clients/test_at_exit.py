@@ -108,6 +108,25 @@ atexit.register(last)
         0,
         "",
     ),
+    "a batch is just handed on": (
+        f"""
+import threading
+from spark_eos import Producer
+from spark_eos.clients.producer.accumulator import TopicBuffer
+take, began = TopicBuffer._take, threading.Event()
+def slowly(*given):
+    began.set()
+    threading.Event().wait(0.3)
+    return take(*given)
+TopicBuffer._take = slowly
+producer = Producer(url, linger_ms=0, batch_size=1_000_000)
+with producer._lock:  # All in one batch.
+    {SENDS}
+began.wait()
+""",
+        0,
+        "",
+    ),
     "no thread can be started": (
         f"""
 {PLAIN}

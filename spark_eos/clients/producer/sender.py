@@ -165,8 +165,16 @@ class Sender:
     def _left(
         self, begun: tuple[Accumulator, Accumulator], waiting: Callable[[], Accumulator]
     ) -> list[Accumulator]:
-        now = (waiting(), self.taken)  # In this order: what is drained meanwhile is seen twice, not missed.
-        return [one for one in {*begun} if one and one in now]
+        rests = self._turn.acquire(blocking=False)  # Else the thread works, and a batch may seem to be empty.
+        try:
+            now = (
+                waiting(),
+                self.taken,
+            )  # In this order: what is drained meanwhile is seen twice, not missed.
+            return [one for one in {*begun} if one in now and (one or not rests)]
+        finally:
+            if rests:
+                self._turn.release()
 
     def take_failures(self, *, last: bool = False) -> RecordsFailedError | None:
         """What there is to say of records that have failed, see `Failures.take`; None if nothing."""
