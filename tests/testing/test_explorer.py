@@ -226,8 +226,8 @@ BUGS = {
         (
             TransactionManager._send,
             (
-                "CommitOutcomeUnknownError:\n        self._unanswered",
-                "CommitOutcomeUnknownError:\n        self._drop()\n        self._unanswered",
+                "CommitOutcomeUnknownError as error:\n        self._unanswered",
+                "CommitOutcomeUnknownError as error:\n        self._drop()\n        self._unanswered",
             ),
         ),
     ),

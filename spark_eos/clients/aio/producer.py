@@ -87,7 +87,8 @@ class AIOProducer:
         calls, self._calls, self._stopped = self._calls, None, True
         if calls is not None:
             try:
-                await calls.make(self._producer.close)
+                # It is made also if the task is cancelled while it waits: there is no second one.
+                await asyncio.shield(calls.begin(self._producer.close))
             finally:
                 calls.end()
 
