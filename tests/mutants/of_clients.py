@@ -16,12 +16,14 @@ _OFFSETS, _REBALANCE = (
     "spark_eos/clients/consumer/coordinator.py",
 )
 _CONSUMER = "spark_eos/clients/consumer/consumer.py"
+_AT_EXIT = "spark_eos/clients/at_exit.py"
 _FUTURES = "spark_eos/clients/producer/futures.py"
 _ACCUMULATOR, _LISTED = (
     "spark_eos/clients/producer/accumulator.py",
     "spark_eos/clients/producer/record_buffer.py",
 )
 
+_OF_THE_END = ("tests/clients/test_at_exit.py",)
 _OF_PRODUCER = ("tests/clients/test_producer.py", "-k", "not processes")
 _OF_FUTURES = ("tests/clients/test_send_futures.py",)
 _OF_ORDER = ("tests/clients/test_send_order.py",)
@@ -175,8 +177,8 @@ MUTANTS = (
     Mutant(
         "numbers-in-doubt",
         _SENDER,
-        "                self._identity = None\n            if refused",
-        "                pass\n            if refused",
+        "            self._identity = None\n        if refused",
+        "            pass\n        if refused",
         "after an unknown send the next ones go on with its sequence numbers",
         _OF_PRODUCER,
     ),
@@ -191,8 +193,8 @@ MUTANTS = (
     Mutant(
         "expired-id-kept",
         _SENDER,
-        "                self._identity = None\n                committed",
-        "                committed",
+        "            self._identity = None\n            self._number",
+        "            self._number",
         "a producer whose id expired never sends again",
         ("tests/clients/test_producer_and_groups.py",),
     ),
@@ -208,8 +210,8 @@ MUTANTS = (
     Mutant(
         "a-second-end-counts",
         _FUTURES,
-        "            if self._tell is not None:\n                return\n",
-        "",
+        "            if self._tell is None:\n                self._tell, self.answer",
+        "            if True:\n                self._tell, self.answer",
         "a record that failed is told as sent",
         _OF_FUTURES,
     ),
@@ -265,8 +267,8 @@ MUTANTS = (
     Mutant(
         "two-batches-at-once",
         _SENDER,
-        "        with self._turn:\n            while True",
-        "        if True:\n            while True",
+        "            with self._turn:\n                while True",
+        "            if True:\n                while True",
         "a flush overtakes a batch that is being repeated",
         _OF_ORDER,
     ),
@@ -458,5 +460,45 @@ MUTANTS = (
         "            state = self._log.follow()",
         "a consumer whose files were vacuumed while it polled begins again at the start",
         ("tests/maintenance/test_rolling.py", "-k", "files_go"),
+    ),
+    Mutant(
+        "a-program-ends-in-silence",
+        _AT_EXIT,
+        "@atexit.register\n",
+        "",
+        "records of a program that ends without flush are lost",
+        _OF_THE_END,
+    ),
+    Mutant(
+        "a-child-of-multiprocessing-ends-in-silence",
+        _AT_EXIT,
+        "        Finalize(None, _end, exitpriority=_PRIORITY)\n",
+        "        Finalize.__name__\n",
+        "records of a child of multiprocessing that ends without flush are lost",
+        _OF_THE_END,
+    ),
+    Mutant(
+        "sent-after-the-end",
+        "spark_eos/clients/producer/base.py",
+        "        self._memory_bytes = 0  # From",
+        "        pass  # From",
+        "what a handler sends after the last flush is lost",
+        _OF_THE_END,
+    ),
+    Mutant(
+        "failed-in-silence",
+        _SENDER,
+        "        self.failures.add(error, batch.outcomes())\n",
+        "",
+        "flush and close return as if records that failed were in the log",
+        ("tests/clients/test_failed_records.py",),
+    ),
+    Mutant(
+        "told-by-a-future-that-is-gone",
+        _FUTURES,
+        "            for future in () if last or not outcomes else gc.get_referrers(*outcomes):",
+        "            for future in ():",
+        "flush raises for records whose futures the program is about to ask",
+        ("tests/clients/test_failed_records.py",),
     ),
 )

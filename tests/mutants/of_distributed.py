@@ -159,4 +159,12 @@ MUTANTS = (
         "a token that was cut or glued together is taken",
         _seen_by("travel"),
     ),
+    Mutant(
+        "half-a-write-of-another-thread",
+        f"{_AT}/staged_writer.py",
+        "        if running:\n",
+        "        if False:\n",
+        "a receipt has half of the rows of a write that still runs in another thread",
+        _seen_by("still_runs"),
+    ),
 )

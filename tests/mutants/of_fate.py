@@ -13,6 +13,7 @@ _MICROBATCH = f"{_ACTIONS}/queries/microbatch.py"
 _TAIL, _COMMIT = "spark_eos/log/commit/tail.py", "spark_eos/log/commit/loop.py"
 
 _OF_FATE = ("tests/log/test_fate.py",)
+_OF_DOUBT = ("tests/clients/test_in_doubt.py",)
 _OF_SNAPSHOTS = ("tests/log/test_snapshots.py",)
 
 MUTANTS = (
@@ -68,8 +69,8 @@ MUTANTS = (
     Mutant(
         "no-to-what-was-lost-and-sent-again",
         "spark_eos/log/commit/in_doubt.py",
-        "if told is Fate.NOT_APPLIED and may_come else told",
-        "if told is Fate.NOT_APPLIED and may_come and not one.is_lost else told",
+        "if told is Fate.NOT_APPLIED and one.may_come(state) else told",
+        "if told is Fate.NOT_APPLIED and one.may_come(state) and not one.is_lost else told",
         "a request that was retired unread and is on its way again is answered with no",
         _OF_FATE,
     ),
@@ -193,5 +194,29 @@ MUTANTS = (
         "    return Fate.APPLIED if topic else Fate.UNKNOWN",
         "who creates a topic takes another's of the same name for its own",
         _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "doubt-that-never-ends",
+        "spark_eos/log/commit/answers.py",
+        "is_final = self._in_doubt.is_lost_for_good(state, ticket.request_id)",
+        "is_final = False",
+        "a fenced producer repeats for ever what can no longer be found out",
+        _OF_DOUBT,
+    ),
+    Mutant(
+        "files-of-a-commit-that-is-lost",
+        "spark_eos/clients/producer/transaction_manager.py",
+        "        self._leave(lost)\n",
+        "",
+        "files are deleted that may be in the log, since nothing tells",
+        _OF_DOUBT,
+    ),
+    Mutant(
+        "final-though-it-may-come",
+        "spark_eos/log/commit/in_doubt.py",
+        "or one.found is not None or one.may_come(state):",
+        "or one.found is not None:",
+        "a producer gives up what a leader may still write",
+        _OF_DOUBT,
     ),
 )

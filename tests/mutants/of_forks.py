@@ -29,8 +29,8 @@ MUTANTS = (
     Mutant(
         "a-child-closes-its-parents-producer",
         _PRODUCER,
-        "        if self._is_foreign:\n            return\n        if timeout is None",
-        "        if timeout is None",
+        "        if self._is_foreign:\n            return\n        try:\n            if timeout is None",
+        "        try:\n            if timeout is None",
         "the end of a forked process aborts the transaction of its parent",
         _CLIENTS,
     ),
@@ -61,8 +61,8 @@ MUTANTS = (
     Mutant(
         "a-child-waits-for-its-parents-thread",
         "spark_eos/clients/producer/futures.py",
-        "        self._asked: list[tuple[int, SendFuture]] = []\n        tell_in_child(self)\n",
-        "        self._asked: list[tuple[int, SendFuture]] = []\n",
+        "        self._asked: deque[tuple[int, SendFuture]] = deque()\n        tell_in_child(self)\n",
+        "        self._asked: deque[tuple[int, SendFuture]] = deque()\n",
         "whoever waits for a record in a forked process waits for ever",
         _CLIENTS,
     ),

@@ -15,6 +15,7 @@ _ACCUMULATOR, _LISTED = (
     "spark_eos/clients/producer/record_buffer.py",
 )
 _CONSUMER, _COMMIT = "spark_eos/clients/consumer/consumer.py", "spark_eos/log/commit/loop.py"
+_SENDER = "spark_eos/clients/producer/sender.py"
 _OF_INTERRUPTS = ("tests/clients/test_interrupts.py",)
 
 MUTANTS = (
@@ -96,6 +97,30 @@ MUTANTS = (
         "sleep(min(self._idle.wait_s(), left))\n                    self._fetcher.start_poll()\n",
         "sleep(min(self._idle.wait_s(), left))\n",
         "an interrupted poll undoes a seek that came while it waited",
+        _OF_INTERRUPTS,
+    ),
+    Mutant(
+        "an-interrupted-flush-fails-its-records",
+        _SENDER,
+        "            except Exception as error:  # noqa: BLE001  (the futures raise it)",
+        "            except BaseException as error:",
+        "an interrupt of a flush fails records that are in the log",
+        _OF_INTERRUPTS,
+    ),
+    Mutant(
+        "an-interrupted-flush-refused-the-second-time",
+        _SENDER,
+        "            if not earlier or isinstance(error, CommitOutcomeUnknownError):",
+        "            if True:",
+        "files of a flush that was interrupted in the log are deleted",
+        _OF_INTERRUPTS,
+    ),
+    Mutant(
+        "told-until-an-interrupt",
+        "spark_eos/clients/producer/futures.py",
+        "        while self._asked:\n            entry = self._asked[0]",
+        "        while self._asked:\n            entry = self._asked.popleft()",
+        "a future whose callback was interrupted keeps others waiting for ever",
         _OF_INTERRUPTS,
     ),
 )

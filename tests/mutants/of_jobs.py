@@ -87,8 +87,8 @@ MUTANTS = (
     Mutant(
         "commit-after-an-error-inside",
         _FRAMES,
-        "        if kind is None:\n",
-        "        if True:\n",
+        "        if kind is None and not running:\n",
+        "        if not running:\n",
         "half a transaction is committed when its block ends in an error",
         _of_frames("an_error_inside"),
     ),
@@ -115,6 +115,22 @@ MUTANTS = (
         "    return None",
         "a transaction finds no proof of what its sources have planned, and is refused",
         _of_frames("without_frames"),
+    ),
+    Mutant(
+        "committed-without-a-write-that-runs",
+        _FRAMES,
+        "        if kind is None and not running:\n",
+        "        if kind is None:\n",
+        "rows of a write in another thread are missing, and their offsets are committed",
+        _of_frames("still_runs_at_the_end"),
+    ),
+    Mutant(
+        "late-write-leaves-its-files",
+        _FRAMES,
+        "        self._discard(messages)\n",
+        "",
+        "files of a write that comes too late stay",
+        _of_frames("still_runs_at_the_end"),
     ),
     Mutant(
         "overwritten-after-an-append",

@@ -371,8 +371,8 @@ MUTANTS = (
     Mutant(
         "refused-while-in-doubt",
         "spark_eos/log/commit/in_doubt.py",
-        "may_come = one.slot == _NEXT_FREE or one.slot > state.seq or one.until > state.seq",
-        "may_come = one.slot == _NEXT_FREE or one.slot > state.seq + 1",
+        "return self.slot == _NEXT_FREE or self.slot > state.seq or self.until > state.seq",
+        "return self.slot == _NEXT_FREE or self.slot > state.seq + 1",
         "a request is answered with no while an earlier try may still get into the log",
         _OF_COMMIT,
     ),
