@@ -21,6 +21,8 @@ from spark_eos.errors import (
     AbortableError,
     EosLogError,
     IllegalStateError,
+    InvalidRecordError,
+    RecordTooLargeError,
     RetriableError,
     StorageError,
     StoreUnavailableError,
@@ -222,6 +224,21 @@ class TopicBuffer:
         self._note_end(sent=False)
         for outcome, *_ in self.outcomes():
             outcome.fail(error)
+
+    def refusal(self, size: int) -> RecordTooLargeError:
+        """Why a record of so many bytes cannot come alone, or without a key: raised, if none can."""
+        name = self.topic.name
+        if self.topic.schemas:
+            raise InvalidRecordError(f"topic {name!r} has a schema: send its rows with send_arrow")
+        if size <= self.record_bytes:
+            raise InvalidRecordError(
+                f"a record for topic {name!r} has no key, and the topic is compacted (cleanup.policy): give it a key, "
+                "or set cleanup.policy=delete"
+            )
+        return RecordTooLargeError(
+            f"a record for topic {name!r} has {size} bytes; at most {self.record_bytes} are possible "
+            "(max.request.size of the producer, max.message.bytes of the topic)"
+        )
 
     def outcomes(self) -> Iterator[tuple[Outcome, int, int]]:
         """All outcomes, each with the number of its futures, and of the records that one of them tells of."""

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from spark_eos.clients.at_exit import say
 from spark_eos.clients.background import within
-from spark_eos.clients.producer.accumulator import TopicBuffer
 from spark_eos.clients.producer.futures import Outcome, RecordFuture, SendFuture
 from spark_eos.clients.producer.information import ProducerInformation
 from spark_eos.clients.producer.transaction_manager import ClientState
@@ -18,11 +17,9 @@ from spark_eos.clients.records import Header, RecordMetadata
 from spark_eos.clients.validation import as_bytes, as_timestamp, bytes_of, check_headers
 from spark_eos.errors import (
     EosLogError,
-    InvalidRecordError,
     InvalidRequestError,
     KafkaTimeoutError,
     RecordsFailedError,
-    RecordTooLargeError,
     SchemaMismatchError,
 )
 
@@ -185,7 +182,7 @@ class Producer(ProducerInformation):
                 timestamp_ms = as_timestamp(timestamp_ms)
                 buffer.times.check(timestamp_ms)
             if bare > buffer.record_bytes or (key is None and buffer.needs_key):
-                return self._refuse_record(buffer, bare, on_delivery)
+                return self._refuse(buffer.refusal(bare), on_delivery)
             size = bare + ROW_OVERHEAD_BYTES
             if transactions is None:
                 self._count(gathered, size)
@@ -371,26 +368,6 @@ class Producer(ProducerInformation):
         if headers:
             check_headers(headers)
         return key, value, headers
-
-    def _refuse_record(
-        self, buffer: TopicBuffer, size: int, on_delivery: OnDelivery | None
-    ) -> RecordFuture[Any]:
-        """The future of a record of so many bytes that cannot come, or not one by one, or not without a key."""
-        topic = buffer.topic
-        if topic.schemas:
-            raise InvalidRecordError(f"topic {topic.name!r} has a schema: send its rows with send_arrow")
-        if size <= buffer.record_bytes:
-            raise InvalidRecordError(
-                f"a record for topic {topic.name!r} has no key, and the topic is compacted (cleanup.policy): give it a "
-                "key, or set cleanup.policy=delete"
-            )
-        return self._refuse(
-            RecordTooLargeError(
-                f"a record for topic {topic.name!r} has {size} bytes; at most {buffer.record_bytes} are possible "
-                "(max.request.size of the producer, max.message.bytes of the topic)"
-            ),
-            on_delivery,
-        )
 
     def _refuse(self, error: EosLogError, on_delivery: OnDelivery | None = None) -> RecordFuture[Any]:
         """The future of records that were not taken; a transaction fails with them."""
