@@ -8,7 +8,7 @@ import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import (
-    CommitOutcomeUnknownError,
+    CommitOutcomeLostError,
     DivergedLogError,
     ProducerFencedError,
     StoreUnavailableError,
@@ -462,7 +462,7 @@ def test_the_log_is_put_back_while_it_waits(leader, other, start, monkeypatch):
         successor.group.release_lead()
 
     other.producer, other.waits = second, [restore, *[lambda: None] * 1000]
-    with pytest.raises(CommitOutcomeUnknownError, match="were exchanged under this process"):
+    with pytest.raises(CommitOutcomeLostError, match="were exchanged under this process"):
         other.sends()
 
 

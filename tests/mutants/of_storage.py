@@ -143,7 +143,7 @@ MUTANTS = (
         "errors-of-the-thread",
         _PIECES,
         "self._written.put(error)",
-        "self._written.put(page)",
+        "self._written.put(piece)",
         "a file is committed that has a hole where the disk was full",
         _OF_PIECES,
     ),
