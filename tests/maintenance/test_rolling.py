@@ -659,6 +659,27 @@ def test_retention_beside_it(world):
     assert [at for at, _ in seen(world.log)][:2] == [8, 9]
 
 
+def test_another_one_rolls_and_vacuums_beside_it(world):
+    for number in range(12):
+        world.append(b"%d" % number)
+    world.seal()
+    before = everything(world.log)
+    other = world.another()
+    names = [row.file.name for row in world.sealed()]
+
+    def roll(operation, name):
+        if operation == "read" and name == names[0]:
+            world.store.before = lambda *_: None
+            Roller(other).run()
+            for gone in names:
+                world.store.delete(gone)
+
+    world.store.before = roll
+    Roller(world.log).run()
+    world.log.follow()
+    assert everything(world.log) == before
+
+
 def test_a_file_that_is_missing_is_told(world):
     for number in range(12):
         world.append(b"%d" % number)

@@ -29,6 +29,7 @@ def read(bench):
 
     def make(**options):
         given = {"path": bench.url, "subscribe": "src", "startingOffsets": "earliest", **options}
+        given = {name: value for name, value in given.items() if value is not None}
         return EosLogStreamReader(parse_source(given, streaming=True), kafka_schema())
 
     bench.topic("src")
@@ -140,6 +141,19 @@ def test_new_partitions_are_read_from_their_beginning(read, bench):
     bench.log.commit(lambda _: (AdvanceLogStart((PartitionOffset("src", topic.topic_id, 1, 1),)),))
     with pytest.raises(OffsetOutOfRangeError, match="src-1 from offset 0 to 0 are gone"):
         read().partitions(start, end)
+
+
+def test_a_new_topic_is_read_from_what_is_left_of_it_and_again_from_there(read, bench):
+    source = read(subscribePattern="src.*", subscribe=None)
+    start = source.latestOffset(source.initialOffset(), ALL)
+    topic = bench.topic("src-2")
+    bench.produce("src-2", range(5))
+    bench.log.commit(lambda _: (AdvanceLogStart((PartitionOffset("src-2", topic.topic_id, 0, 2),)),))
+    end = source.latestOffset(start, ALL)
+    left = [(0, 2, "2"), (0, 3, "3"), (0, 4, "4")]
+    assert rows(source, start, end) == left
+    # After a restart nothing but the checkpoint says where the topic began.
+    assert rows(read(subscribePattern="src.*", subscribe=None), start, end) == left
 
 
 def test_available_now_ends_at_what_was_there(read, bench):
