@@ -38,6 +38,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _producers_that_are_left() -> Iterator[None]:
+    """One test's open transactions would be told on the standard error of another, whenever they are collected."""
+    from spark_eos.clients import at_exit
+    from spark_eos.clients.producer import base
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(base, "say", lambda _: None)
+        yield
+    at_exit._watched.clear()
+
+
 @pytest.fixture
 def log_url(tmp_path: Path) -> str:
     """A folder for a log; it does not exist yet."""
