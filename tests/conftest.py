@@ -44,9 +44,8 @@ def _producers_that_are_left() -> Iterator[None]:
     from spark_eos.clients import at_exit
     from spark_eos.clients.producer import base
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(base, "say", lambda _: None)
-        yield
+    base.say = lambda _: None  # To the end of the process.
+    yield
     at_exit._watched.clear()
 
 
