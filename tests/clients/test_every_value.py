@@ -241,7 +241,7 @@ def _fetches(log):
 
 @pytest.mark.parametrize("header", [None, {"key": None, "value": b"v"}])
 def test_headers_that_an_earlier_version_took(header, monkeypatch):
-    """A program that wants their names is told where they are and how to go on; others show them as they are."""
+    """`poll` and mirrors say where a name is missing and how to go on; other readers show the headers."""
     log = Log.create(MemoryStore())
     Admin(log).create_topic("t")
     rows = [None, [], [{"key": "k", "value": None}], [{"key": "k", "value": b"v"}, header], None]
