@@ -24,6 +24,7 @@ class World:
 
     def __init__(self, interval=200):
         self.log = Log.create(MemoryStore(), snapshot_interval=interval)
+        self.log.does_maintenance = False  # `forget` does it; a thread would at any moment.
         admin = Admin(self.log)
         admin.create_topic("orders", 2)
         admin.create_topic("payments", 1)
