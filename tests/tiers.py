@@ -4,8 +4,7 @@
 their parameters. A test that is named on the command line (``file.py::test``) runs in any case, but for ``--quick``.
 What a test shows stands in its name, not in its tier.
 
-The quick tier leaves nothing to chance: properties are tried with the same examples each time, and with fewer
-(`examples`).
+In the quick tier properties are tried with the same examples each time, and with fewer (`examples`).
 """
 
 from __future__ import annotations
