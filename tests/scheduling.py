@@ -26,7 +26,7 @@ LONGEST = (
     "spark/test_cluster.py",
     "tables/test_delta_spark.py",
     "mirror/test_mirror_in.py",
-    "test_commit_specification.py",
+    "specification/test_commit.py",
     "testing/test_spark_calls.py",
     "spark/test_transactions.py",
     "spark_calls/test_recordings.py",

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from tests.test_transaction_specification import plant
+from tests.specification.planting import plant
 from verification.specification import query_trace
 from verification.specification.planted_runs import LIVE, PLANTED, seen
 from verification.specification.query_runs import Run, record

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from tests.mutants.mutants import MUTANTS
+from tests.specification.planting import plant
 from verification.specification import explored
-from verification.specification.planted_code import codes
 from verification.specification.planted_transactions import PLANTED, seen
 from verification.specification.requests import record
 from verification.specification.tlc import SPECS, check
@@ -115,12 +113,3 @@ def test_what_the_explorer_comes_to_is_specified():
 def test_planted_bugs_give_logs_that_are_no_behaviours(name, scenario, monkeypatch):
     plant(name, monkeypatch)
     assert not all(behaviours(explored.record(scenario, states=STATES), TRANSACTIONS))
-
-
-def plant(name, monkeypatch):
-    """Let the functions of the product have the code of the mutant: the rules are held by a table, not by name."""
-    mutant = next(one for one in MUTANTS if one.name == name)
-    source = (Path(__file__).parents[1] / mutant.file).read_text(encoding="utf-8")
-    assert source.count(mutant.old) == 1
-    for function, code in codes(mutant.file, source.replace(mutant.old, mutant.new)):
-        monkeypatch.setattr(function, "__code__", code)

@@ -1,15 +1,14 @@
-"""The specifications hold, and TLC sees mistakes that are planted in them."""
+"""The specification of published tables holds, and TLC sees mistakes that are planted in it."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 
 import pytest
 
-from benchmarks.jars import Missing
 from verification.specification.tlc import SPECS, check, run
+
+pytestmark = pytest.mark.usefixtures("tlc")
 
 PLANTED = {
     "the table is not compared": ("IF pub[p].read = Versions", "IF TRUE", "Once"),
@@ -38,19 +37,10 @@ PLANTED = {
 }
 
 
-@pytest.fixture(scope="module")
-def publication():
-    if shutil.which("java") is None:
-        pytest.skip("TLC needs Java on the PATH")
-    try:
-        return check("Publication")
-    except Missing as missing:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(str(missing))
-
-
-def test_publication(publication):
-    assert publication.violated is None
-    assert publication.states > 50_000
+def test_publication():
+    found = check("Publication")
+    assert found.violated is None
+    assert found.states > 50_000
 
 
 @pytest.mark.deep(
@@ -59,7 +49,6 @@ def test_publication(publication):
     "a file crosses the end",
     "any publisher ends an intent",
 )
-@pytest.mark.usefixtures("publication")
 @pytest.mark.parametrize("mistake", PLANTED)
 def test_a_planted_mistake_is_seen(mistake):
     rule, planted, invariant = PLANTED[mistake]
@@ -69,7 +58,6 @@ def test_a_planted_mistake_is_seen(mistake):
 
 
 @pytest.mark.deep
-@pytest.mark.usefixtures("publication")
 def test_two_at_once_share_no_files():
     """TLC unpacks the modules that it brings along, and deletes them at its end."""
     text = (SPECS / "Publication.tla").read_text(encoding="utf-8")

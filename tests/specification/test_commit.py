@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from tests.mutants.mutants import MUTANTS
+from tests.specification.planting import plant
 from verification.specification import planted_liveness, worlds
 from verification.specification.planted import PLANTED, seen
-from verification.specification.planted_code import codes
 from verification.specification.tlc import SPECS, check
 from verification.specification.traces import COMMIT, behaviours, rejected
 from verification.specification.worlds import record
@@ -91,15 +89,6 @@ def test_what_the_code_does_is_specified(number):
 def test_a_process_that_ends_with_an_error_is_seen(monkeypatch):
     monkeypatch.setattr(worlds, "_commit", lambda *_: 1 // 0)
     assert "writer-0 failed: ZeroDivisionError('integer division or modulo by zero')" in record(0).failures
-
-
-def plant(name, monkeypatch):
-    """Let the functions of the product have the code of the mutant."""
-    mutant = next(one for one in MUTANTS if one.name == name)
-    source = (Path(__file__).parents[1] / mutant.file).read_text(encoding="utf-8")
-    assert source.count(mutant.old) == 1
-    for function, code in codes(mutant.file, source.replace(mutant.old, mutant.new)):
-        monkeypatch.setattr(function, "__code__", code)
 
 
 @pytest.mark.deep

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from tests.mutants.mutants import MUTANTS
+from tests.specification.planting import planted
 from verification.specification.events import Event
 from verification.specification.planted_code import codes
 from verification.specification.real_processes import record
@@ -100,15 +99,12 @@ def test_what_processes_do_is_specified():
 @pytest.mark.deep
 @pytest.mark.parametrize("name", CODE)
 def test_a_planted_bug_gives_traces_that_are_no_behaviours(name):
-    mutant = next(one for one in MUTANTS if one.name == name)
-    source = (Path(__file__).parents[1] / mutant.file).read_text(encoding="utf-8")
-    assert source.count(mutant.old) == 1
-    planted = mutant.file, source.replace(mutant.old, mutant.new)
-    assert [*codes(*planted)]
+    file_and_text = planted(name)
+    assert [*codes(*file_and_text)]
     in_group = {"taken-along-again", "lagging-with-what-is-in-doubt"}
     fit = (seed for seed in itertools.count() if is_short(Plan.of(seed), lags=name in in_group))
     for _ in range(MOST):
-        runs = record([*itertools.islice(fit, 4)], planted=planted)
+        runs = record([*itertools.islice(fit, 4)], planted=file_and_text)
         # Exact or not: the weaker specification of the two is enough.
         if not all(behaviours([run.events for run in runs], COMMIT)):
             return
