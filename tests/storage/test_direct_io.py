@@ -5,14 +5,13 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import subprocess
-import sys
 
 import pytest
 
 from spark_eos.errors import StoreFullError
 from spark_eos.storage.posix import direct_io, files
 from spark_eos.storage.posix.store import PosixStore
+from tests.starting import run
 
 PIECE = 8192
 """Two pages, so that tests are quick."""
@@ -103,31 +102,11 @@ def test_the_memory_of_a_file_that_failed_is_not_used_again(tmp_path, writes, be
 
 
 SIZE = 5_000_000
-FORKS = """
-import os, sys
-from spark_eos.storage.posix.store import PosixStore
-
-store, SIZE = PosixStore(sys.argv[1]), 5_000_000
-with store.upload("first", write_behind=True) as file:  # Leaves two pieces.
-    file.write(bytes(5_000_000))
-one, other = os.pipe(), os.pipe()
-if os.fork():
-    os.read(one[0], 1)
-    with store.upload("ours", write_behind=True) as file:
-        file.write(b"p" * SIZE)
-        os.write(other[1], b"x")
-        assert os.wait()[1] == 0
-else:
-    with store.upload("theirs", write_behind=True) as file:
-        file.write(b"c" * SIZE)
-        os.write(one[1], b"x")
-        os.read(other[0], 1)
-"""
 
 
 def test_a_forked_process_has_memory_of_its_own(tmp_path):
     """Spark's workers are forked, and a program with multiprocessing forks a process that has written before."""
-    subprocess.run([sys.executable, "-c", FORKS, str(tmp_path)], check=True, timeout=300)
+    run("storage/forks_between_uploads", tmp_path, SIZE)
     store = PosixStore(tmp_path)
     assert bytes(store.read("ours")).count(b"p") == SIZE
     assert bytes(store.read("theirs")).count(b"c") == SIZE

@@ -13,31 +13,16 @@ from spark_eos.storage import forks
 from spark_eos.storage.group_channel import FileGroupChannel
 from spark_eos.storage.posix.store import PosixStore
 from tests.forking import in_child
-
-LEADS = """
-import os, signal, sys
-from spark_eos.storage.group_channel import FileGroupChannel
-channel = FileGroupChannel(sys.argv[1])
-assert channel.try_lead()
-child = os.fork()
-if not child:
-    signal.alarm(300)
-    signal.pause()  # Lives on, and reads nothing of what its parent is told.
-print(child, flush=True)
-sys.stdin.readline()
-os._exit(0)
-"""
+from tests.starting import start
 
 
 def test_a_lead_ends_with_its_process_though_a_child_lives(tmp_path):
     """The lock belongs to the open file, which the child has, too, until it closes it."""
-    leader = subprocess.Popen(
-        [sys.executable, "-c", LEADS, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    leader = start("storage/leads_and_forks", tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     child = int(leader.stdout.readline())
     other = FileGroupChannel(tmp_path)
     assert not other.try_lead()
-    leader.stdin.write(b"\n")
+    leader.stdin.write("\n")
     leader.stdin.flush()
     leader.wait(60)
     try:

@@ -6,7 +6,6 @@ import gc
 import os
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -21,14 +20,7 @@ from spark_eos.storage.group_channel import (
     local_group_channel,
 )
 from tests.forking import in_child
-
-HOLD = """
-import sys
-from spark_eos.storage.group_channel import FileGroupChannel
-channel = FileGroupChannel(sys.argv[1])
-print(channel.try_lead(), flush=True)
-sys.stdin.read()
-"""
+from tests.starting import run, start
 
 
 @pytest.fixture
@@ -85,9 +77,7 @@ def test_who_takes_the_lead_is_heard_by_the_others(one, other, folder):
 
 
 def test_the_lead_of_a_dead_process_is_free(folder):
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    holder = start("storage/leads", folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert holder.stdout.readline() == "True\n"
         group_channel = FileGroupChannel(folder)
@@ -300,18 +290,7 @@ def test_a_shorter_message_has_nothing_of_a_longer_one(one, other):
 
 def test_a_process_that_ends_leaves_no_file(folder):
     """Nor does a child of it take the file away."""
-    visit = HOLD.replace(
-        "sys.stdin.read()",
-        """
-import os
-channel.submit(b"x")
-child = os.fork()
-if child:
-    os.waitpid(child, 0)
-    print(sum(name.startswith("submission-") for name in os.listdir(sys.argv[1])))
-""",
-    )
-    said = subprocess.run([sys.executable, "-c", visit, folder], check=True, capture_output=True, text=True)
+    said = run("storage/submits_and_forks", folder)
     assert said.stdout.split() == ["True", "1"]
     assert not list(folder.glob("submission-*"))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -34,9 +33,9 @@ from spark_eos.storage.machines.message import (
 from spark_eos.storage.machines.open import NetworkChannel
 from spark_eos.storage.machines.server import MEMBER, PATH, HttpsHost
 from spark_eos.storage.settings import Settings
+from tests import starting
 from verification.inline_executor import InlineExecutor
 
-ROOT = Path(__file__).parents[2]
 MEMBER_ID = "0" * 32
 
 
@@ -365,35 +364,13 @@ def test_an_address_that_means_nothing_is_refused(value):
 
 # -- Real processes ---------------------------------------------------------------------------------------
 
-WRITER = """
-import sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[3])
-from tests.storage.test_machines import MachineStore
-from spark_eos.log.log import Log
-from spark_eos.protocol.actions import CreateTopic
-from spark_eos.storage.machines.client import HttpsPeer
-from spark_eos.storage.machines.open import NetworkChannel
-if sys.argv[4] == "cut off":
-    HttpsPeer.exchange = NetworkChannel._open = lambda *_: None
-log = Log.open(MachineStore(Path(sys.argv[1]), sys.argv[2], float(sys.argv[5])))
-log._parts.committer._group.note_contention()
-number = 0
-while True:
-    number += 1
-    name = f"t-{sys.argv[2]}-{number}"
-    log._parts.committer._group.note_contention()
-    log.commit(lambda _: (CreateTopic(name, "id-" + name, 1),))
-    print(name, flush=True)
-"""
-
 
 class Writer:
     """A process on a machine of its own, which commits until it is killed."""
 
     def __init__(self, folder, number, network="there", create_s=0.0):
-        command = [sys.executable, "-c", WRITER, *map(str, (folder, number, ROOT, network, create_s))]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        arguments = folder, number, network, create_s
+        self.process = starting.start("storage/commits_until_killed", *arguments, stdout=subprocess.PIPE)
 
     def commits(self, count):
         """Wait until it has had so many more answers."""

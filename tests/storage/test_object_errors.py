@@ -7,7 +7,6 @@ import random
 import shutil
 import socket
 import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -36,6 +35,7 @@ from spark_eos.storage.objects.clients import parse_location
 from spark_eos.storage.objects.store import ObjectStore
 from spark_eos.testing.cloud_servers import MINIO, installed, minio, shared_access, temporary
 from spark_eos.testing.object_server import ObjectServer, serving
+from tests import starting
 
 SECRET = "kept-from-everybody"
 SECONDS = 10.0
@@ -655,75 +655,15 @@ def test_a_container_that_is_not_there(azurite_server, verb):
 
 # -- Processes ----------------------------------------------------------------------------------------
 
-FORKED = """
-import os, sys
-from spark_eos.errors import IllegalStateError
-from spark_eos.storage import Settings, open_store
-settings = Settings({"gcs.service.host": sys.argv[1], "gcs.no-auth": "true"})
-store = open_store("gs://bucket/log", settings)
-store.create("a", b"1")
-calls = [lambda: store.read("a"), lambda: open_store("gs://bucket/other", settings), lambda: [*store.list("")]]
-child = os.fork()
-if not child:
-    refused = 0
-    for call in calls:
-        try:
-            call()
-        except IllegalStateError as error:
-            refused += "spawn" in str(error)
-    os._exit(refused)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-
 
 def test_a_forked_process_is_told_instead_of_left_to_hang(server):
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FORKED, server.address],
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
+    done = starting.run("storage/forks_a_store", server.address, flags=("-W", "ignore"))
     assert (done.stdout.strip(), done.stderr) == ("3", "")
-
-
-FORKED_CLIENTS = """
-import os, sys
-from spark_eos import Producer
-from spark_eos.errors import IllegalStateError
-from spark_eos.log.topics import new_topic
-settings = {"gcs.service.host": sys.argv[1], "gcs.no-auth": "true"}
-producer = Producer("gs://bucket/log", {"transactional.id": "x", "buffer.memory": 1000, **settings})
-producer.init_transactions()
-producer.begin_transaction()
-for _ in range(4):
-    producer.send("t", bytes(1000))
-log = producer._log()
-child = os.fork()
-if not child:
-    refused = 0
-    for call in (
-        lambda: producer.send("t", b""),
-        lambda: log.commit(lambda state: (new_topic("u"),)),
-        lambda: log.follow(),
-        lambda: Producer(log).send("t", b"").result(60),
-        lambda: Producer("gs://bucket/log", settings).send("t", b"").result(60),
-    ):
-        try:
-            call()
-        except IllegalStateError as error:
-            refused += "spawn" in str(error)
-    producer.close()
-    sys.exit(refused)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-producer.commit_transaction()
-print("done")
-"""
 
 
 @pytest.mark.deep
 def test_a_forked_process_is_told_by_its_clients_and_leaves_the_upload_alone(server):
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FORKED_CLIENTS, server.address],
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
+    done = starting.run("storage/forks_clients", server.address, flags=("-W", "ignore"))
     assert (done.stdout.split(), done.stderr) == (["5", "done"], "")
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from spark_eos.errors import (
 )
 from spark_eos.storage import PosixStore
 from spark_eos.testing.store_contract import together
+from tests.starting import run, start
 
 
 def files(store: PosixStore) -> list[str]:
@@ -24,26 +24,7 @@ def files(store: PosixStore) -> list[str]:
     return sorted(str(p.relative_to(store.root)) for p in Path(store.root).rglob("*") if not p.is_dir())
 
 
-@pytest.fixture
-def python() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Start Python on a script, with warnings as errors; ended with the test."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(script: str, *arguments: object) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", f"import os, sys\n{script}", *map(str, arguments)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
+STRICTLY = ("-W", "error")
 
 
 @pytest.fixture
@@ -55,27 +36,19 @@ def shared_folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-RACE = """
-from spark_eos.errors import ObjectExistsError
-from spark_eos.storage import PosixStore
-
-store = PosixStore(sys.argv[1])
-print("ready", flush=True)
-sys.stdin.readline()
-for i in range(200):
-    try:
-        store.create(f"log/{i}", sys.argv[2].encode() * 1000)
-    except ObjectExistsError:
-        pass
-    else:
-        print(i)
-"""
+@pytest.fixture
+def racers(store: PosixStore) -> Iterator[dict[str, subprocess.Popen[str]]]:
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    started = {name: start("storage/races", store.root, name, flags=STRICTLY, **pipes) for name in "ab"}
+    yield started
+    for racer in started.values():
+        racer.kill()
+        racer.communicate()
 
 
 def test_two_processes_race_and_each_name_has_one_winner(
-    store: PosixStore, python: Callable[..., subprocess.Popen[str]]
+    store: PosixStore, racers: dict[str, subprocess.Popen[str]]
 ) -> None:
-    racers = {name: python(RACE, store.root, name) for name in "ab"}
     for racer in racers.values():
         assert racer.stdout is not None
         assert racer.stdout.readline() == "ready\n"
@@ -95,60 +68,10 @@ def test_two_processes_race_and_each_name_has_one_winner(
     assert len(files(store)) == 200
 
 
-KILL = """
-import signal
-from spark_eos.storage import PosixStore
-
-DATA = b"x" * 100_000
-CALLS = "open write fsync link unlink close mkdir".split()
-
-
-def work(store):
-    store.create("folder/object", DATA)
-
-
-def child(root, point):
-    # Die around the point-th system call; writes are short, so that some kill in the middle of one.
-    calls = 0
-    real = {name: getattr(os, name) for name in CALLS}
-
-    def wrap(name):
-        def call(*args, **kwargs):
-            nonlocal calls
-            calls += 1
-            if calls == point:
-                os.kill(os.getpid(), signal.SIGKILL)
-            if name == "write":
-                args = (args[0], args[1][:30_000])
-            return real[name](*args, **kwargs)
-        return call
-
-    for name in CALLS:
-        setattr(os, name, wrap(name))
-    work(PosixStore(root))
-    os._exit(0)
-
-
-point = 0
-status = None
-while status != 0:
-    point += 1
-    root = f"{sys.argv[1]}/{point}"
-    pid = os.fork()
-    if pid == 0:
-        child(root, point)
-    status = os.waitpid(pid, 0)[1]
-    assert status in (0, signal.SIGKILL), status
-    print(root, status)
-"""
-
-
-def test_a_killed_process_leaves_no_half_object(
-    tmp_path: Path, python: Callable[..., subprocess.Popen[str]]
-) -> None:
-    out, err = python(KILL, tmp_path).communicate(timeout=300)
-    assert err == ""
-    roots = [line.rsplit(" ", 1) for line in out.splitlines()]
+def test_a_killed_process_leaves_no_half_object(tmp_path: Path) -> None:
+    done = run("storage/killed_at_each_call", tmp_path, flags=STRICTLY)
+    assert done.stderr == ""
+    roots = [line.rsplit(" ", 1) for line in done.stdout.splitlines()]
     assert len(roots) > 15
     there = []
     leftovers = 0
@@ -173,39 +96,15 @@ def test_threads_share_a_new_store(store: PosixStore) -> None:
     assert len(files(store)) == 8
 
 
-FORBIDDEN = """
-from spark_eos.errors import StorePermissionError
-from spark_eos.storage import PosixStore
-
-store = PosixStore(sys.argv[1])
-if os.geteuid() == 0:
-    os.setuid(65534)  # root may do anything
-for change in (
-    lambda: store.create("b", b"1"),
-    lambda: store.create("new/b", b"1"),
-    lambda: store.overwrite("a", b""),
-    lambda: store.delete("a"),
-    lambda: PosixStore(sys.argv[1] + "/new").create("b", b"1"),
-    lambda: store.read("secret"),
-):
-    try:
-        change()
-    except StorePermissionError as error:
-        assert sys.argv[1] in str(error)
-        print("denied")
-assert store.read("a").to_pybytes() == b"1"
-"""
-
-
-def test_forbidden_folders(python: Callable[..., subprocess.Popen[str]], shared_folder: Path) -> None:
+def test_forbidden_folders(shared_folder: Path) -> None:
     (shared_folder / "a").write_bytes(b"1")
     (shared_folder / "secret").write_bytes(b"1")
     (shared_folder / "secret").chmod(0)
     (shared_folder / "_tmp").mkdir(mode=0o555)
     shared_folder.chmod(0o555)
     try:
-        out, err = python(FORBIDDEN, shared_folder).communicate(timeout=300)
+        done = run("storage/forbidden", shared_folder, flags=STRICTLY)
     finally:
         shared_folder.chmod(0o755)
-    assert err == ""
-    assert out.split() == ["denied"] * 6
+    assert done.stderr == ""
+    assert done.stdout.split() == ["denied"] * 6
