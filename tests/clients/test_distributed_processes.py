@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import warnings
-from pathlib import Path
 
 import pytest
 
@@ -18,11 +16,9 @@ from spark_eos.log.log import Log
 from spark_eos.maintenance.reachability import data_files
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.testing import check_log
-from tests.clients.drivers.many_processes import ROWS, TASKS, coordinate
+from tests.clients.programs.many_processes import ROWS, TASKS, coordinate
 from tests.forking import forks_allowed
-
-PROGRAM = Path(__file__).parent / "drivers/many_processes.py"
-ROOT = Path(__file__).parents[2]
+from tests.starting import run
 
 
 def forked(url, folder, *steps, code=0):
@@ -47,14 +43,7 @@ def forked(url, folder, *steps, code=0):
 
 def spawned(url, folder, *steps, code=0, **environ):
     """The job as a program, whose tasks are new programs."""
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM), url, str(folder), "spawn", *steps],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environ},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == code, done.stderr
+    run("clients/many_processes", url, folder, "spawn", *steps, status=code, **environ)
 
 
 def is_whole(url, config=None):

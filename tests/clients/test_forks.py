@@ -5,7 +5,6 @@ import gc
 import multiprocessing
 import os
 import pickle
-import subprocess
 import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor
@@ -16,6 +15,7 @@ from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import IllegalStateError
 from spark_eos.log.log import Log
 from tests.forking import Child, forks_allowed, in_child
+from tests.starting import run
 
 AT = TopicPartition("t", 0)
 
@@ -168,28 +168,8 @@ def test_a_child_that_ends_in_an_orderly_way_leaves_the_parents_staged_files_alo
     assert len(values(tmp_path)) == 21
 
 
-PRELOAD = """
-import atexit, os, sys
-from spark_eos import Producer
-producer = Producer(sys.argv[1], {"transactional.id": "x", "buffer.memory": 1000})
-producer.init_transactions()
-producer.begin_transaction()
-for _ in range(20):
-    producer.send("t", bytes(500))
-atexit.register(producer.close)
-if os.fork() == 0:
-    sys.exit()  # With all the cleaning up of an interpreter.
-_, status = os.wait()
-producer.commit_transaction()
-atexit.unregister(producer.close)
-print(status)
-"""
-
-
 def test_the_end_of_a_child_aborts_nothing(tmp_path):
-    ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PRELOAD, tmp_path], capture_output=True, text=True, check=False
-    )
+    ran = run("clients/forks_in_a_transaction", tmp_path, flags=("-W", "ignore"))
     assert (ran.stdout, ran.stderr) == ("0\n", "")
     assert len(values(tmp_path)) == 20
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from contextlib import ExitStack
 from itertools import count
-from pathlib import Path
 from threading import Lock, Thread
 
 import pytest
@@ -14,8 +12,8 @@ import pytest
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.log.log import Log
 from spark_eos.testing.processes import running
+from tests.starting import command
 
-DRIVER = Path(__file__).parent / "drivers" / "member.py"
 PARTITIONS = 6
 
 
@@ -53,8 +51,8 @@ def test_the_others_take_over_from_one_that_is_killed(tmp_path, how, strategy):
         )
 
     with ExitStack() as stack:
-        command = [sys.executable, str(DRIVER), url, how, strategy]
-        members = [stack.enter_context(running(command, tmp_path / f"out{n}")) for n in range(3)]
+        member = command("clients/member", url, how, strategy)
+        members = [stack.enter_context(running(member, tmp_path / f"out{n}")) for n in range(3)]
         for member in members:
             # As long as one of them has had no work there is some for everybody.
             member.until(lambda member=member: fill(30) or len(done(member)) > 20, "work of its own")

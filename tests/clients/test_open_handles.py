@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from datetime import datetime, timezone
 from typing import NamedTuple
@@ -20,35 +18,9 @@ from spark_eos.log.clock import SYSTEM
 from spark_eos.monitoring import Watch, lags
 from spark_eos.tables import Tables
 from tests.expiration import no_expiration
+from tests.starting import run
 
 T0 = TopicPartition("t", 0)
-
-OTHER = """
-import os, sys
-from spark_eos import Admin, Producer, TopicPartition
-from spark_eos.tables import Tables
-
-url = sys.argv[1]
-admin = Admin(url)
-admin.alter_topic("t", 3, config={"retention.ms": 9_000_000})
-admin.create_topic("new")
-admin.alter_log({"offsets.retention.minutes": 1440})
-with Producer(url) as producer:
-    for number in range(5, 9):
-        producer.send("t", b"%d" % number, partition=0, timestamp_ms=number * 1000).result(timeout=60)
-admin.delete_records({TopicPartition("t", 0): 2})
-admin.alter_group_offsets("g", {TopicPartition("t", 0): 4})
-admin.alter_group_offsets("h", {TopicPartition("t", 0): 5})
-tables = Tables(url)
-tables.publish("p")
-tables.create("q", ["t"], mode="copied", location=sys.argv[2])
-producer = Producer(url, {"transactional.id": "app"})
-producer.init_transactions()
-producer.begin_transaction()
-producer.send("t", b"open", partition=0)
-producer.flush()
-os._exit(0)  # As if killed: its transaction stays open.
-"""
 
 
 class Later:
@@ -168,7 +140,7 @@ def seen(tmp_path_factory):
     known = {name: Log.open(url, Later() if "hanging" in name else SYSTEM) for name in CALLS}
     before = {name: CALLS[name](log) for name, log in known.items()}
     copies = str(tmp_path_factory.mktemp("copies"))
-    subprocess.run([sys.executable, "-c", OTHER, url, copies], check=True, timeout=300)
+    run("clients/writes_where_others_have_looked", url, copies)
     after = {name: CALLS[name](log) for name, log in known.items()}
     fresh = {name: CALLS[name](Log.open(url, known[name].clock)) for name in CALLS}
     return {name: Seen(before[name], after[name], fresh[name]) for name in CALLS}

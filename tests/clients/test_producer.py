@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import subprocess
 import sys
 import threading
 import time
@@ -32,6 +31,7 @@ from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
+from tests.starting import start
 
 T0 = TopicPartition("t", 0)
 NAMES = (f"memory://producer-{number}" for number in itertools.count())
@@ -730,13 +730,7 @@ def test_threads_share_a_producer(url):
 
 def test_two_processes_write_to_one_log(tmp_path):
     url = str(tmp_path / "log")
-    program = (
-        "import sys; from spark_eos import Producer\n"
-        "p = Producer(sys.argv[1], {'transactional.id': sys.argv[2]}); p.init_transactions()\n"
-        "for n in range(15):\n"
-        "    p.begin_transaction(); p.send('t', f'{sys.argv[2]}-{n}'); p.commit_transaction()\n"
-    )
-    running = [subprocess.Popen([sys.executable, "-c", program, url, name]) for name in "ab"]
+    running = [start("clients/commits_transactions", url, name, 15) for name in "ab"]
     assert [process.wait(120) for process in running] == [0, 0]
     found = [value.decode() for value in values(url)]
     assert len(found) == 30

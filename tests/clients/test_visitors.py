@@ -5,8 +5,6 @@ Each call below is the first of a handle that is as new as a process, and none o
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 
 import pytest
@@ -17,8 +15,10 @@ from spark_eos.errors import ProducerFencedError, UnstableOffsetCommitError
 from spark_eos.log.log import Log
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.protocol.state import TransactionState
+from tests.cli.console import eoslog
 from tests.log.fakes import FakeClock
 from tests.log.test_store_clock import Aging
+from tests.starting import run
 
 AT = TopicPartition("t", 0)
 TIMEOUT_MS = 60_000
@@ -226,46 +226,20 @@ def test_a_producer_whose_transaction_others_have_ended_hears_the_rule(late):
 
 # -- Real processes ---------------------------------------------------------------------------------------
 
-DIES = """
-import os, sys
-from spark_eos import Producer
-producer = Producer(sys.argv[1], {"transactional.id": "dies", "transaction.timeout.ms": 1000})
-producer.init_transactions()
-producer.begin_transaction()
-producer.send("t", b"never", partition=0)
-producer.flush()
-os.kill(os.getpid(), 9)
-"""
-
-LOOKS = """
-import sys
-from spark_eos import Consumer, TopicPartition
-reader = Consumer(sys.argv[1], {"isolation.level": "read_committed", "auto.offset.reset": "earliest"})
-reader.assign([TopicPartition("t", 0)])
-print([record.value.decode() for record in reader.poll()])
-"""
-
-
-def python(*command):
-    return subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, timeout=300, check=False
-    )
-
 
 @pytest.mark.deep
 @pytest.mark.parametrize("where", ["folder", "bucket"])
 def test_processes_that_look_once_get_past_one_that_was_killed(tmp_path, where, request):
     url = str(tmp_path / "log") if where == "folder" else request.getfixturevalue("bucket_url")
     Admin(Log.open_or_create(url)).create_topic("t", 1)
-    assert python("-c", DIES, url).returncode == -9
+    run("clients/dies_in_a_transaction", url, status=-9)
     with Producer(url) as producer:
         producer.send("t", "behind", partition=0)
     # The second by which stores round their times, twice, and the timeout.
     time.sleep(3)
     if where == "folder":
-        assert python("-m", "spark_eos", "expire", url).returncode == 0
-    found = python("-c", LOOKS, url)
-    assert found.stdout == "['behind']\n", found.stderr
+        eoslog("expire", url)
+    assert run("clients/polls_once", url).stdout == "['behind']\n"
     partition = Log.open(url).state.partitions[Log.open(url).topic("t").topic_id, 0]
     assert partition.last_stable_offset == partition.end
 

@@ -4,8 +4,6 @@
 transactions that carry the offsets: exactly once.
 """
 
-# ruff: noqa: T201  (its output is what the test reads)
-
 from __future__ import annotations
 
 import os
