@@ -39,6 +39,7 @@ from benchmarks.workloads import (
 from benchmarks.workloads import bytes as bytes_on_disk
 from spark_eos import Consumer, Producer, TopicPartition
 from spark_eos.log.log import Log
+from tests.starting import run
 
 ROOT = Path(__file__).parent.parent
 MODULES = {name: importlib.import_module(f"benchmarks.workloads.{name}") for name in WORKLOADS}
@@ -102,31 +103,10 @@ def test_the_interval_of_a_mean_of_ratios():
     assert interval([1.0, 1.1, 0.9]) == interval([1.0, 1.1, 0.9])
 
 
-COUNTING = """
-import subprocess, sys, time
-from benchmarks.machine import processor_seconds
-
-before = processor_seconds()
-subprocess.run([sys.executable, "-c", "n = 0\\nfor n in range(5_000_000): pass"], check=True)
-assert processor_seconds() - before > 0.02, "one that has ended"
-# It ends by itself, should this process be killed.
-busy = "import time\\nend = time.monotonic() + 60\\nwhile time.monotonic() < end: pass"
-with subprocess.Popen([sys.executable, "-c", busy]) as process:
-    try:
-        end = time.monotonic() + 50
-        # Without this process itself, which looks again and again.
-        others = processor_seconds() - time.process_time()
-        while processor_seconds() - time.process_time() - others < 0.1:
-            assert time.monotonic() < end, "one that runs"
-    finally:
-        process.kill()
-"""
-
-
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only /proc knows of other processes")
 def test_the_processor_time_of_children_counts():
     """In a process of its own: this one may have children of other tests, whose time goes when they are killed."""
-    subprocess.run([sys.executable, "-c", COUNTING], check=True, timeout=120, cwd=ROOT)
+    run("processor_time_of_children")
 
 
 # -- results and the page -------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from contextlib import suppress
 from itertools import count
 
@@ -24,30 +23,13 @@ from spark_eos.storage import MemoryStore
 from spark_eos.testing import crash_points
 from tests.crashpoints.test_maintenance import Interrupted
 from tests.maintenance.world import Clock, append, created, values
-
-_WRITER = """
-import sys
-from spark_eos import Producer
-from spark_eos.errors import NotALogError
-number = 0
-producer = Producer(sys.argv[1], {"linger.ms": 0})
-print("ready", flush=True)
-try:
-    while True:
-        producer.send("t", b"%d" % number).result()
-        number += 1
-except NotALogError as error:
-    print(number, "when it was moved" in str(error), flush=True)
-"""
+from tests.starting import start
 
 
 def test_writers_go_on_until_the_log_is_closed_and_nothing_is_lost_or_doubled(tmp_path, capsys):
     old, new = str(tmp_path / "old"), str(tmp_path / "new")
     Log.create(old, snapshot_interval=20).ensure_topic("t")
-    writers = [
-        subprocess.Popen([sys.executable, "-c", _WRITER, old], stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
+    writers = [start("backup/writes_until_it_is_moved", old, stdout=subprocess.PIPE) for _ in range(2)]
     for writer in writers:
         assert writer.stdout.readline() == "ready\n"
     log = Log.open(old)

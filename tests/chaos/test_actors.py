@@ -14,18 +14,10 @@ from spark_eos import Producer
 from spark_eos.errors import StoreFullError
 from spark_eos.log.log import Log
 from spark_eos.testing.processes import RUN, Process, marked
+from tests.starting import command
 from verification.chaos.actors import Actor, Frozen
 from verification.chaos.disk import SmallDisk
 from verification.chaos.nemesis import Nemesis, Scene
-
-PROGRAM = """
-import json, subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
-with open(sys.argv[1], "a") as notes:
-    for what in sys.argv[2:]:
-        notes.write(what + "\\n")
-time.sleep(600)
-"""
 
 
 @pytest.fixture
@@ -37,7 +29,7 @@ def actors(tmp_path):
     def make(name="client-1", kind="client", notes=('{"what": "ready"}',)):
         def start(_, number):
             told = tmp_path / f"{name}-{number}.jsonl"
-            return [sys.executable, "-c", PROGRAM, str(told), *notes], told
+            return command("chaos/sleeps", told, *notes), told
 
         made.append(Actor(name, kind, start, tmp_path, run_id))
         return made[-1]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from spark_eos.cli.command import main
 from spark_eos.cli.operate.text import age_text, rate_text, size_text
 from spark_eos.storage import PosixStore
 from spark_eos.tables import Tables
+from tests import starting
 from tests.expiration import no_expiration
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -216,20 +215,6 @@ def test_looking_changes_nothing(look, overdue_url, capsys, monkeypatch):
     assert files(overdue_url) == before
 
 
-UNPRIVILEGED = """
-import os, sys
-from spark_eos.cli.command import main
-assert main(sys.argv[1:]) == 0  # All is imported, where other users may not read it.
-if os.geteuid() == 0:
-    os.setuid(65534)  # root may write everywhere
-try:
-    open(sys.argv[2] + "/new", "w")
-except PermissionError:
-    print("=== read-only ===")
-sys.exit(main(sys.argv[1:]))
-"""
-
-
 @pytest.mark.deep
 @pytest.mark.parametrize("look", LOOKS[1:3], ids=" ".join)
 def test_looking_at_a_folder_that_is_read_only(look, overdue_url):
@@ -241,14 +226,13 @@ def test_looking_at_a_folder_that_is_read_only(look, overdue_url):
         for path in folders:
             path.chmod(0o555)
         before = files(folder)
-        command = [sys.executable, "-c", UNPRIVILEGED, look[0], str(folder), *look[1:]]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            done = starting.run("cli/looks_without_rights", look[0], folder, *look[1:])
             assert files(folder) == before
         finally:
             for path in folders:
                 path.chmod(0o755)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stderr == ""
     _, shown = done.stdout.split("=== read-only ===")
     assert "slow" in shown
 

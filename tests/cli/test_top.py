@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from spark_eos.protocol.actions import CommitOffsets
 from spark_eos.protocol.types import PartitionOffset
 from spark_eos.storage import MemoryStore
 from tests.log.fakes import FakeClock
+from tests.starting import run
 
 READERS, TOPICS, TRANSACTIONS = PANES
 T0 = TopicPartition("orders", 0)
@@ -407,18 +407,5 @@ def test_keys_that_end_it(log, key):
 
 def test_the_extra_is_named_if_textual_is_missing(log_url):
     Log.create(log_url)
-    script = (
-        "import sys; sys.modules['textual'] = None; sys.modules['textual.app'] = None\n"
-        "from spark_eos.cli.operate import top\n"
-        "top._is_terminal = lambda: True\n"
-        "from spark_eos.cli.command import main; sys.exit(main(['top', sys.argv[1]]))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, log_url],
-        capture_output=True,
-        text=True,
-        env={**os.environ},
-        check=False,
-    )
-    assert done.returncode == 1
+    done = run("cli/top_without_textual", log_url, status=1)
     assert "pip install 'spark-eos[ui]'" in done.stderr

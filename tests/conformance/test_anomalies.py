@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import sys
 
 import pytest
 from hypothesis import given
@@ -37,6 +36,7 @@ from tests.conformance.helpers import (
     transactional,
     values,
 )
+from tests.starting import command
 from tests.tiers import examples
 
 conformance = pytest.mark.conformance
@@ -229,20 +229,11 @@ def test_after_an_abort_reading_starts_at_what_was_committed(log):
 
 # -- Bufstream ------------------------------------------------------------------------------------------
 
-WRITER = """
-import sys
-from spark_eos import Producer
-producer = Producer(sys.argv[1], {"linger.ms": 0})
-for n in range(1_000_000):
-    found = producer.send("t", str(n)).result(60)
-    print(n, found.offset, flush=True)
-"""
-
 
 @conformance("Bufstream (lost writes)")
 def test_what_was_acknowledged_survives_the_death_of_its_writer(tmp_path):
     url = str(tmp_path / "log")
-    with running([sys.executable, "-c", WRITER, url], tmp_path / "out") as writer:
+    with running(command("conformance/writes_and_says", url), tmp_path / "out") as writer:
         writer.until(lambda: writer.text.count("\n") > 20, "20 acknowledged writes")
         writer.kill()
     told = [line.split() for line in writer.lines]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 
 import pyarrow as pa
@@ -22,6 +20,7 @@ from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import FaultyStore
+from tests.starting import run
 
 PATIENCE_S = 30
 
@@ -203,20 +202,6 @@ def test_few_sealed_rows_need_no_thread(store, monkeypatch):
     assert newest_snapshot(store).seq == 20
 
 
-_ENDS = """
-import sys
-from spark_eos.log.log import Log
-from spark_eos.protocol.actions import AlterLog, AppendBatches
-log = Log.create(sys.argv[1], snapshot_interval=3)
-log.does_maintenance = False
-log.ensure_topic("t", 300)
-log.commit(lambda _: (AlterLog(()),))
-log.does_maintenance = True
-log.maintenance._saved_s = 1.0
-log.commit(lambda _: (AlterLog(()),))
-"""
-
-
 def test_a_process_that_ends_stores_the_snapshot_that_it_has_begun(tmp_path):
-    subprocess.run([sys.executable, "-c", _ENDS, str(tmp_path / "log")], check=True, timeout=PATIENCE_S)
+    run("log/ends_with_a_snapshot", tmp_path / "log", timeout=PATIENCE_S)
     assert newest_snapshot(Log.open(tmp_path / "log").store).seq == 3

@@ -5,8 +5,6 @@ import os
 import pickle
 import random
 import shutil
-import subprocess
-import sys
 
 import pyarrow as pa
 import pytest
@@ -17,6 +15,7 @@ from spark_eos.log.log import _SHARED_LOCK, Log
 from spark_eos.log.topics import new_topic
 from spark_eos.storage.posix.store import PosixStore
 from tests.forking import forks_allowed, in_child
+from tests.starting import run
 
 ROWS = pa.table({"value": pa.array([b"x"] * 10, pa.binary())})
 
@@ -183,34 +182,9 @@ def test_requests_of_a_child_have_names_of_their_own(tmp_path):
         assert len({in_child(drawn)[index] for _ in range(4)}) == 4
 
 
-FORKS_IN_C = """
-import ctypes, os, signal, sys
-from spark_eos.errors import IllegalStateError
-from spark_eos.log.log import Log
-from spark_eos.log.topics import new_topic
-log = Log.open_or_create(sys.argv[1])
-if ctypes.PyDLL(None).fork() == 0:
-    signal.alarm(300)
-    try:
-        log.commit(lambda _: (new_topic("t", 1, None, None, None),))
-    except IllegalStateError as error:
-        os.write(1, str(error).encode())
-    os._exit(0)
-status = os.wait()[1]
-assert status == 0, status
-assert log.follow().seq == 0
-"""
-"""In a process without other threads: one that waits for the interpreter's lock at the fork is not there in the child,
-and the child waits for it to take the lock.
-"""
-
-
 def test_a_fork_of_which_python_is_not_told_commits_nothing(tmp_path):
     """By a library in C: nothing was made again in the child, not even the locks."""
-    told = subprocess.run(
-        [sys.executable, "-c", FORKS_IN_C, tmp_path], stdout=subprocess.PIPE, check=True, timeout=600
-    )
-    assert b"open the log again" in told.stdout
+    assert "open the log again" in run("log/forks_in_c", tmp_path).stdout
 
 
 def test_what_was_seen_long_ago_was_not_seen_at_the_fork(tmp_path):

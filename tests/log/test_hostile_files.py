@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from decimal import Decimal
 
 import google_crc32c
@@ -17,6 +15,7 @@ from spark_eos.log.data.layout import Layout
 from spark_eos.log.data.reader import decode_batch
 from spark_eos.log.log import Log
 from spark_eos.protocol.types import BatchRef, FileRef
+from tests.starting import run
 
 T0 = TopicPartition("t", 0)
 TEXTS = ["a" * 40, "", None, "bcd", "é" * 9]
@@ -89,41 +88,9 @@ def test_text_that_is_none():
         decoded(data)
 
 
-_FUZZ = """
-import random, sys
-from tests.log.test_hostile_files import body, decoded
-from spark_eos.errors import CorruptRecordError
-chance, refused = random.Random(int(sys.argv[1])), 0
-for number in range(int(sys.argv[2])):
-    data = body(chance.choice([None, None, "lz4", "zstd"]))
-    for _ in range(chance.choice([1, 1, 2, 8])):
-        at = chance.randrange(len(data))
-        if chance.random() < 0.5:
-            data[at] = chance.randrange(256)
-        else:
-            data[at : at + 4] = chance.choice([-1, 0, 1 << 30, (1 << 31) - 1]).to_bytes(4, "little", signed=True)
-    try:
-        table = decoded(data)
-    except CorruptRecordError:
-        refused += 1
-        continue
-    for name in table.column_names:
-        for value in table.column(name):
-            try:
-                value.as_py()
-            except (OverflowError, ValueError):
-                pass  # A time that Python does not have.
-    table.take([4, 0, 2]).combine_chunks().validate(full=True)
-print(refused)
-"""
-
-
 def test_any_bytes_with_the_right_checksum():
     """In a process of its own: before offsets were checked it died in the first hundred."""
-    command = [sys.executable, "-c", _FUZZ, "1", "1500"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, f"{done.returncode} {done.stderr[-2000:]}"
-    assert int(done.stdout) > 100
+    assert int(run("log/decodes_edited_batches", 1, 1500).stdout) > 100
 
 
 # -- Values that a reader could not show ------------------------------------------------------------------

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 import time
 
 import pytest
@@ -24,6 +22,7 @@ from spark_eos.protocol.state import EMPTY
 from spark_eos.storage import PosixStore
 from spark_eos.storage.memory import MemoryStore
 from tests.log.fakes import FakeClock, create
+from tests.starting import run
 
 HOUR_MS = 3_600_000
 YEARS_S = 73 * 365 * 86_400.0
@@ -136,14 +135,7 @@ def test_a_process_whose_time_is_patched_as_a_whole(tmp_path):
     url = str(tmp_path / "log")
     right = Log.create(url)
     others = used(right)
-    program = (
-        "import time, sys; real, real_ns = time.time, time.time_ns\n"
-        f"time.time = lambda: real() + {YEARS_S}; time.time_ns = lambda: real_ns() + {int(YEARS_S)} * 10**9\n"
-        "from spark_eos import Admin, Producer\n"
-        "producer = Producer(sys.argv[1]); producer.send('t', b'x'); producer.flush(); Admin(sys.argv[1]).expire()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program, url], check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    run("log/works_in_another_year", url, YEARS_S)
     assert abs(right.follow().timestamp_ms - SYSTEM.now_ms()) < HOUR_MS
     assert_alive(right, *others)
 

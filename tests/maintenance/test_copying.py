@@ -30,6 +30,7 @@ from spark_eos.maintenance.verify.verify import Verdict, verify
 from spark_eos.protocol.rules import sealing
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import FaultyStore
+from tests.starting import start
 
 from .world import Watched, append, created, grown, listed, roll, values
 
@@ -294,36 +295,15 @@ def test_verify_says_that_the_data_was_not_copied():
 
 # -- Other processes, other stores, the command -----------------------------------------------------------
 
-_WRITER = """
-import sys
-from spark_eos import Producer
-from spark_eos.errors import AbortableError
-producer = Producer(sys.argv[1], {"transactional.id": sys.argv[2]})
-producer.init_transactions()
-number = 0
-print("ready", flush=True)
-while True:
-    producer.begin_transaction()
-    for topic in ("t", "u"):
-        producer.send(topic, b"%s %d" % (sys.argv[2].encode(), number), partition=0)
-    try:
-        producer.commit_transaction()
-        number += 1
-    except AbortableError:
-        producer.abort_transaction()
-"""
-
 
 def test_copies_of_a_log_that_processes_write_to_and_maintain(log_url, tmp_path, capsys):
     log = Log.create(log_url, snapshot_interval=5)
     for topic in ("t", "u"):
         Admin(log).create_topic(topic, config={"file.delete.delay.ms": 0})
-    commands = [[sys.executable, "-c", _WRITER, log_url, name] for name in ("a", "b")]
-    commands += [
-        [sys.executable, "-m", "spark_eos", "maintain", log_url, "--watch", "0.01", "--min-age", "0"]
-    ]
-    running = [subprocess.Popen(one, stdout=subprocess.PIPE, text=True) for one in commands[:2]]
-    running.append(subprocess.Popen(commands[2], stdout=subprocess.DEVNULL))
+    writer = "maintenance/writes_to_two_topics"
+    running = [start(writer, log_url, name, stdout=subprocess.PIPE) for name in ("a", "b")]
+    maintain = [sys.executable, "-m", "spark_eos", "maintain", log_url, "--watch", "0.01", "--min-age", "0"]
+    running.append(subprocess.Popen(maintain, stdout=subprocess.DEVNULL))
     try:
         for one in running[:2]:
             assert one.stdout.readline() == "ready\n"

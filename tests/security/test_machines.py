@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 import uuid
 from fnmatch import fnmatchcase
@@ -26,25 +25,8 @@ from spark_eos.storage.machines.objects import REQUESTS
 from spark_eos.testing.cloud_servers import shared_access, temporary
 from spark_eos.testing.processes import environment
 from tests.security.roles import POLICIES, allowed_by_azure, allowed_by_google, policy, values
+from tests.starting import start
 
-WRITER = """
-import json, sys
-from pathlib import Path
-from spark_eos import Log, Producer
-from spark_eos.storage import Settings
-from spark_eos.storage.machines.client import HttpsPeer
-from spark_eos.storage.machines.open import NetworkChannel
-
-url, name, settings, stop = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), Path(sys.argv[4])
-if name == "cut off":
-    HttpsPeer.exchange = NetworkChannel._open = lambda *_: None
-sent = 0
-with Producer(Log.open(url, settings=Settings({**settings, "machines.listen": "127.0.0.1"}))) as producer:
-    while not stop.exists():
-        producer.send("t", f"{name} {sent}".encode(), partition=0).result()
-        sent += 1
-print(sent)
-"""
 LONGEST_S = 240
 NAMES = "a", "b", "cut off"
 
@@ -75,9 +57,9 @@ def write_on_machines(place, settings, tmp_path, until):
     running = []
     for name in NAMES:
         (tmp_path / name).mkdir()
-        command = [sys.executable, "-c", WRITER, place.url, name, json.dumps({**settings}), str(place.stop)]
         machine = environment(TMPDIR=str(tmp_path / name))  # Where processes of one machine meet.
-        running.append(subprocess.Popen(command, env=machine, text=True, stdout=subprocess.PIPE))
+        arguments = place.url, name, json.dumps({**settings}), place.stop
+        running.append(start("security/writes_on_a_machine", *arguments, env=machine, stdout=subprocess.PIPE))
     try:
         end = time.monotonic() + LONGEST_S
         while not until():

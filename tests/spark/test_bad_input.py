@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from spark_eos.clients.admin import Admin
 from spark_eos.log.log import Log
 from spark_eos.spark.start import start_query
+from tests.starting import run
 
 ROWS = 10
 
@@ -584,37 +585,13 @@ def test_a_read_only_disk(spark, disk):
         remount("rw")
 
 
-DENIED = """
-import os, sys
-from spark_eos.spark.datasource import EosLogDataSource
-from pyspark.sql.types import StructType
-
-def use():
-    yield lambda: EosLogDataSource({"path": sys.argv[1], "topic": "flights"}).writer(
-        StructType().add("value", "string"), overwrite=False)
-    yield lambda: EosLogDataSource({"path": sys.argv[1], "subscribe": "flights"}).schema()
-
-for step in use():  # As root: it works, and loads what the other user need not be able to.
-    step()
-os.setgroups([]); os.setgid(65534); os.setuid(65534)
-for step in use():
-    try:
-        step()
-    except Exception as error:
-        print(type(error).__name__, error)
-"""
-
-
 @pytest.mark.deep
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody who may not")
 def test_a_missing_permission(log):
     """As another user than root, which is denied nothing; Spark's process is root's, so without Spark."""
     Path(log).chmod(0o700)
     before = snapshot(log)
-    done = subprocess.run(
-        [sys.executable, "-c", DENIED, log], capture_output=True, text=True, check=False, timeout=300,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
-    )  # fmt: skip
+    done = run("spark/uses_a_log_without_rights", log)
     said = done.stdout.splitlines()
     assert len(said) == 2, (done.stdout, done.stderr[-2000:])
     for line in said:

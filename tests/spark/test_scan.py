@@ -17,6 +17,7 @@ from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import BatchRef, FileRef
 from spark_eos.spark.source import scan
 from spark_eos.spark.source.scan import ScanTask, split
+from tests.starting import run
 
 MB = 1 << 20
 
@@ -87,27 +88,8 @@ def test_a_task_says_how_much_it_is() -> None:
     assert scan.TASK_BYTES[0] < scan.TASK_BYTES[1]
 
 
-FROZEN = """
-import gc, sys
-from pyspark import TaskContext
-from spark_eos.spark.workers import freeze_imports
-freeze_imports()
-print(gc.get_freeze_count() > 0)
-TaskContext._getOrCreate()
-freeze_imports()
-first = gc.get_freeze_count()
-later = [[]]
-freeze_imports()
-print(first > 10_000, gc.get_freeze_count() <= first)
-import wave
-freeze_imports()
-print(gc.get_freeze_count() > first)
-"""
-
-
 def test_workers_freeze_what_they_have_imported_and_nobody_else_does() -> None:
-    out = subprocess.run([sys.executable, "-c", FROZEN], check=True, capture_output=True, text=True).stdout
-    assert out.split() == ["False", "True", "True", "True"]
+    assert run("spark/freezes_imports").stdout.split() == ["False", "True", "True", "True"]
 
 
 def test_reading_imports_no_pandas() -> None:

@@ -6,7 +6,6 @@ import hashlib
 import logging
 import os
 import random
-import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +31,7 @@ from spark_eos.protocol.actions import Action, Request, expiry, groups
 from spark_eos.protocol.actions import producers as producing
 from spark_eos.protocol.actions.queries import sources
 from spark_eos.protocol.state import EMPTY, Partition
+from tests.starting import run
 from verification.simulator.campaign import campaign, story
 from verification.simulator.reference_model import _NOT_MODELLED, ReferenceModel
 from verification.simulator.scenario import OTHERS, Plan, simulate
@@ -146,22 +146,7 @@ def test_one_seed_is_one_run():
 
 def test_one_seed_is_one_run_in_any_process():
     """Also where strings hash otherwise: nothing in the product may depend on the order of a hash map."""
-    code = (
-        "import hashlib, logging; logging.disable(50)\n"
-        "from verification.simulator.scenario import OTHERS, Plan, simulate\n"
-        "for seed in range(3):\n"
-        "    print(hashlib.sha256('\\n'.join(simulate(Plan.of(seed)).trace).encode()).hexdigest())\n"
-    )
-    told = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
-        ).stdout
-        for seed in ("1", "2")
-    }
+    told = {run("testing/digests_of_seeds", PYTHONHASHSEED=seed).stdout for seed in ("1", "2")}
     assert len(told) == 1
 
 

@@ -1,0 +1,22 @@
+"""The processor time of a process and its children has that of one that has ended, and of one that runs."""
+
+import subprocess
+import sys
+import time
+
+from benchmarks.machine import processor_seconds
+
+before = processor_seconds()
+subprocess.run([sys.executable, "-c", "n = 0\nfor n in range(5_000_000): pass"], check=True)
+assert processor_seconds() - before > 0.02, "one that has ended"
+# It ends by itself, should this process be killed.
+busy = "import time\nend = time.monotonic() + 60\nwhile time.monotonic() < end: pass"
+with subprocess.Popen([sys.executable, "-c", busy]) as process:
+    try:
+        end = time.monotonic() + 50
+        # Without this process itself, which looks again and again.
+        others = processor_seconds() - time.process_time()
+        while processor_seconds() - time.process_time() - others < 0.1:
+            assert time.monotonic() < end, "one that runs"
+    finally:
+        process.kill()
