@@ -1,8 +1,12 @@
-"""Modules and packages stay small enough to be read at one go."""
+"""Modules and packages stay small enough to be read at one go, and programs of tests are files, not texts."""
 
 from __future__ import annotations
 
+import ast
+import textwrap
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 MOST_LINES, MOST_MODULES = 400, 15
@@ -31,3 +35,79 @@ def test_packages_are_narrow():
     }
     assert {name: count for name, count in modules.items() if count > WIDE.get(name, MOST_MODULES)} == {}
     assert [name for name in WIDE if modules.get(name, 0) <= MOST_MODULES] == [], "take it from the list"
+
+
+# -- Programs that tests start: in folders `programs`, where ruff reads them (tests/starting.py) --------------
+
+MOST_LINES_OF_A_TEXT = 3
+DATA = {
+    "conformance/test_plugin.py": "files of pytest, for `pytester`",
+    "test_scheduling.py": "the same",
+    "test_tiers.py": "the same",
+}
+"""Files of tests with longer texts that are programs."""
+
+
+def programs(source):
+    """The lines at which literals begin that are programs of many lines, and import something."""
+    found, inner = [], set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.JoinedStr):
+            inner |= {*node.values}
+            text = "".join(part.value if isinstance(part, ast.Constant) else "hole" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in inner:
+            text = node.value
+        else:
+            continue
+        if "import " in text and "\n" in text and _imports(text):
+            found.append(node.lineno)
+    return found
+
+
+def _imports(text):
+    """Whether it is a program of too many lines that imports something."""
+    try:
+        nodes = [*ast.walk(ast.parse(textwrap.dedent(text)))]
+    except SyntaxError:
+        return False
+    lines = {node.lineno for node in nodes if isinstance(node, ast.stmt)}
+    return len(lines) > MOST_LINES_OF_A_TEXT and any(
+        isinstance(node, ast.Import | ast.ImportFrom) for node in nodes
+    )
+
+
+def test_no_text_is_a_program():
+    folder = ROOT / "tests"
+    found = {
+        name: lines
+        for path in folder.rglob("*.py")
+        if (lines := programs(path.read_text(encoding="utf-8")))
+        and not (name := path.relative_to(folder).as_posix()).startswith("mutants/")
+    }
+    assert {name: found[name] for name in found.keys() - DATA.keys()} == {}, "make it a file in `programs`"
+    assert DATA.keys() <= found.keys(), "take it from the list"
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("X = 'import os\\nos.getpid()\\nos.getpid()'", []),
+        ("X = 'import os\\na = 1\\nb = 2\\nc = 3'", [1]),
+        ("X = f'import os\\na = {1}\\nb = 2\\nc = {3}'", [1]),
+        ("X = (\n 'import os\\n'\n 'a = 1\\nb = 2\\nc = 3'\n)", [2]),
+        ("X = '    if a:\\n        import b\\n    c\\n    d'", [1]),
+        ("X = 'one\\ntwo\\nthree\\nfour'", []),
+        ("X = 'To import\\na word\\nis no\\nprogram'", []),
+    ],
+)
+def test_what_is_a_program(source, found):
+    assert programs(source) == found
+
+
+def test_each_program_is_started_by_a_test():
+    folder = ROOT / "tests"
+    texts = "".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.py"))
+    names = [
+        path.relative_to(folder).as_posix().replace("programs/", "") for path in folder.rglob("programs/*.py")
+    ]
+    assert [name for name in names if f'"{name.removesuffix(".py")}"' not in texts] == []
