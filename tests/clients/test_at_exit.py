@@ -32,22 +32,24 @@ def everything(found, more=()):
     return sorted(found) == sorted([*(b"%d" % number for number in range(RECORDS)), *more])
 
 
-@pytest.mark.parametrize(
-    ("way", "status", "said", "more"),
-    [
-        ("by_its_last_line", 0, "", ()),
-        ("by_an_error", 1, "ValueError", ()),
-        ("by_exit", 3, "", ()),
-        ("after_an_acknowledged_record", 0, "", [b"x"]),
-        ("by_the_classes_of_kafka_python", 0, "", ()),
-        ("without_a_reference", 0, "", ()),
-        ("by_asyncio", 0, "", ()),
-        ("while_another_thread_goes_on", 0, "", [b"x"]),
-        ("when_a_batch_is_just_handed_on", 0, "", ()),
-        ("when_no_thread_can_be_started", 0, "", ()),
-    ],
-)
-def test_a_program_that_ends_sends_what_waits(log, way, status, said, more):
+WAYS = {
+    "by_its_last_line": (0, "", ()),
+    "by_an_error": (1, "ValueError", ()),
+    "by_exit": (3, "", ()),
+    "after_an_acknowledged_record": (0, "", [b"x"]),
+    "by_the_classes_of_kafka_python": (0, "", ()),
+    "without_a_reference": (0, "", ()),
+    "by_asyncio": (0, "", ()),
+    "while_another_thread_goes_on": (0, "", [b"x"]),
+    "when_a_batch_is_just_handed_on": (0, "", ()),
+    "when_no_thread_can_be_started": (0, "", ()),
+}
+"""The status with which the program ends, what it says, and what else it has sent."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_program_that_ends_sends_what_waits(log, way):
+    status, said, more = WAYS[way]
     found, errors, _ = run(log, ENDS, way, log, RECORDS, status=status)
     assert everything(found, more), len(found)
     assert said in errors

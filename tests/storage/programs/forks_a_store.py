@@ -1,6 +1,7 @@
 """A child has the object store of its parent, and wants a new one: says how often it is refused."""
 
 import os
+import signal
 import sys
 
 from spark_eos.errors import IllegalStateError
@@ -16,6 +17,7 @@ calls = [
 ]
 child = os.fork()
 if not child:
+    signal.alarm(60)  # Should it hang.
     refused = 0
     for call in calls:
         try:

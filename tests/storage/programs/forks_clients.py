@@ -4,6 +4,7 @@ The upload of its parent is left alone: the transaction is committed afterwards.
 """
 
 import os
+import signal
 import sys
 
 from spark_eos import Producer
@@ -19,6 +20,7 @@ for _ in range(4):
 log = producer._log()
 child = os.fork()
 if not child:
+    signal.alarm(60)  # Should it hang.
     refused = 0
     for call in (
         lambda: producer.send("t", b""),
