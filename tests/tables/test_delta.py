@@ -16,7 +16,8 @@ from spark_eos.errors import ConfigError, SchemaMismatchError, TableChangedError
 from spark_eos.storage import open_store
 from spark_eos.storage.objects.library_options import library_options
 from spark_eos.tables.delta import DeltaTarget
-from spark_eos.tables.target import DataFile, FileChange, RowChange, Stamp, Version, application
+from spark_eos.tables.target import DataFile, FileChange, Stamp, Version, application
+from tests.tables.merging import KEYED, merge, row
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("_offset", pa.int64())])
 NAME = application("log", "p")
@@ -276,52 +277,10 @@ def test_a_table_without_its_first_entries_is_damaged(table):
 
 # -- Merging ----------------------------------------------------------------------------------------------
 
-COMPACTED = pa.schema(
-    [("key", pa.binary()), ("value", pa.binary()), ("partition", pa.int32()), ("offset", pa.int64())]
-)
-
-
-def merge(target, sequence, rows, removed=(), starts=None, *, replaces_all=False, schema=COMPACTED):
-    change = RowChange(
-        schema,
-        ("key", "partition"),
-        ("partition", "offset"),
-        lambda: rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(rows, schema=schema),
-        lambda: pa.Table.from_pylist(
-            [{"key": key, "partition": 0} for key in removed], schema=COMPACTED
-        ).select(["key", "partition"]),
-        starts or {0: 0},
-        replaces_all,
-    )
-    return target.commit(target.current(), change, stamp(sequence), lambda _: None)
-
-
-def row(key, value, offset, **more):
-    return {"key": key, "value": value, "partition": 0, "offset": offset, **more}
-
 
 def found(root):
     table = DeltaTable(root).to_pyarrow_dataset().to_table()
     return sorted(table.to_pylist(), key=lambda one: one["offset"])
-
-
-def test_rows_are_merged_by_their_keys(tmp_path):
-    target = DeltaTarget(str(tmp_path / "t"))
-    first = merge(target, 1, [row(b"a", b"1", 0), row(b"b", b"2", 1), row(b"c", b"3", 2)])
-    zombie = DeltaTarget(target.root)
-    assert merge(target, 2, [row(b"a", b"4", 3), row(b"d", b"5", 4)], [b"b", b"never"]).stamp == stamp(2)
-    assert found(target.root) == [row(b"c", b"3", 2), row(b"a", b"4", 3), row(b"d", b"5", 4)]
-    zombie.current = lambda: first
-    with pytest.raises(TableChangedError):
-        merge(zombie, 2, [row(b"z", b"z", 9)])
-    merge(target, 3, [], starts={0: 4})
-    assert found(target.root) == [row(b"d", b"5", 4)]
-    grown = COMPACTED.append(pa.field("new", pa.int32()))
-    merge(target, 4, [row(b"e", b"6", 5, new=7)], schema=grown)
-    assert found(target.root) == [row(b"d", b"5", 4, new=None), row(b"e", b"6", 5, new=7)]
-    merge(target, 5, [row(b"z", b"9", 6)], replaces_all=True)
-    assert found(target.root) == [row(b"z", b"9", 6)]
-    assert pc.max(pa.array([one.stamp.sequence for one in target.versions()])).as_py() == 5
 
 
 @pytest.mark.parametrize(
@@ -336,9 +295,7 @@ def test_rows_are_merged_by_their_keys(tmp_path):
 def test_a_value_of_which_delta_rs_makes_no_bounds_is_merged_and_found(tmp_path, value):
     target = DeltaTarget(str(tmp_path / "t"))
     for at, key in enumerate((b"a", b"b")):
-        rows = pa.Table.from_pylist([row(key, b"v", at)], schema=COMPACTED).append_column(
-            "c", pa.array([value])
-        )
+        rows = pa.Table.from_pylist([row(key, b"v", at)], schema=KEYED).append_column("c", pa.array([value]))
         merge(target, at + 1, rows, schema=rows.schema)
     same = DeltaTable(target.root).to_pyarrow_dataset().to_table(filter=pc.field("c") == value)
     assert same.num_rows == 2
@@ -348,7 +305,7 @@ def test_a_merge_that_changes_nothing_is_a_version_too(tmp_path):
     """delta-rs commits nothing then: the publisher would wait for its version for ever."""
     target = DeltaTarget(str(tmp_path / "t"))
     merge(target, 1, [row(b"a", b"1", 0)])
-    assert merge(target, 2, []).stamp == stamp(2)
+    assert merge(target, 2, []).stamp.sequence == 2
     assert merge(target, 3, [], [b"never"]).native == 2
     assert found(target.root) == [row(b"a", b"1", 0)]
 

@@ -24,7 +24,7 @@ from spark_eos.tables.iceberg.catalog import address, open_catalog
 from spark_eos.tables.iceberg.columns import columns, with_hidden
 from spark_eos.tables.iceberg.rows import merge as merged_rows
 from spark_eos.tables.iceberg.target import IcebergTarget
-from spark_eos.tables.target import DataFile, FileChange, RowChange, Stamp, Version
+from spark_eos.tables.target import DataFile, FileChange, RowChange, Version
 
 pytest.importorskip("pyiceberg", reason="the extra 'tables' is not installed")
 
@@ -33,13 +33,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table.update import snapshot
 
+from tests.tables.merging import stamp
+
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("_partition", pa.int32())])
-
-
-def stamp(sequence, retention_ms=0):
-    return Stamp(
-        "log", "p", sequence, 10 * sequence, sequence, "t", "topic-id", {0: (0, sequence)}, retention_ms
-    )
 
 
 class Table:

@@ -14,7 +14,8 @@ from deltalake import DeltaTable
 from spark_eos.errors import TableChangedError
 from spark_eos.tables.delta import DeltaTarget
 from spark_eos.tables.iceberg.target import IcebergTarget
-from spark_eos.tables.target import DataFile, FileChange, RowChange, Stamp, Target
+from spark_eos.tables.target import DataFile, FileChange, Target
+from tests.tables.merging import KEYED, merge, row, stamp
 
 pyiceberg_catalog = pytest.importorskip("pyiceberg.catalog", reason="the extra 'tables' is not installed")
 
@@ -30,15 +31,6 @@ SCHEMA = pa.schema(
         ("_offset", pa.int64()),
     ]
 )
-KEYED = pa.schema(
-    [("key", pa.binary()), ("value", pa.binary()), ("partition", pa.int32()), ("offset", pa.int64())]
-)
-
-
-def stamp(sequence: int, retention_ms: int = 0) -> Stamp:
-    return Stamp(
-        "log", "p", sequence, 10 * sequence, sequence, "t", "topic-id", {0: (0, sequence)}, retention_ms
-    )
 
 
 class Place(NamedTuple):
@@ -178,25 +170,6 @@ def test_a_dropped_table_is_gone_and_the_files_stay(place):
     assert (place.folder / one.path).exists()
     place.publish(target, 1, one)
     assert place.ids() == [0]
-
-
-def merge(target, sequence, rows, removed=(), starts=None, *, replaces_all=False, schema=KEYED):
-    change = RowChange(
-        schema,
-        ("key", "partition"),
-        ("partition", "offset"),
-        lambda: pa.Table.from_pylist(rows, schema=schema),
-        lambda: pa.Table.from_pylist([{"key": one, "partition": 0} for one in removed], schema=KEYED).select(
-            ["key", "partition"]
-        ),
-        starts or {0: 0},
-        replaces_all,
-    )
-    return target.commit(target.current(), change, stamp(sequence), lambda _: None)
-
-
-def row(key, value, offset, **more):
-    return {"key": key, "value": value, "partition": 0, "offset": offset, **more}
 
 
 def test_rows_are_merged_by_their_keys(place):
