@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 import sys
-import threading
 import time
 
 import numpy as np
@@ -149,20 +148,6 @@ def test_fencing_on_commit(url):
     assert values(url) == [b"new"]
     assert files(Log.open(url).store) == 1  # what the fenced one staged is gone
     old.close()
-
-
-@pytest.mark.conformance("TransactionsTest.testFencingOnSend")
-def test_fencing_on_send(url):
-    old = transactional(url)
-    old.begin_transaction()
-    old.send("t", b"first")
-    old.flush()
-    transactional(url)
-    old.send("t", b"second")
-    with pytest.raises(ProducerFencedError):
-        old.flush()
-    assert values(url) == []
-    assert values(url, "read_uncommitted") == [b"first"]
 
 
 @pytest.mark.conformance("TransactionsTest.testFencingOnSendOffsets")
@@ -708,24 +693,6 @@ def test_a_full_store_fails_the_futures(store, log):
     producer.send("t", b"b")
     producer.close()
     assert values(log) == [b"b"]
-
-
-def test_threads_share_a_producer(url):
-    with Producer(url, {"linger.ms": 0}) as producer:
-
-        def work(name):
-            for number in range(50):
-                producer.send("t", f"{name}-{number}")
-
-        threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    found = [value.decode() for value in values(url)]
-    for name in "abcd":
-        assert [v for v in found if v.startswith(name)] == [f"{name}-{number}" for number in range(50)]
-    assert len(found) == 200
 
 
 def test_two_processes_write_to_one_log(tmp_path):
