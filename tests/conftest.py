@@ -63,6 +63,15 @@ def timeless_folders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PosixStore, "now_ms", lambda _: None)
 
 
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of indexes with four rows, two of which make a page of the next level: few records are many pages."""
+    from spark_eos.protocol.rules import sealing
+
+    monkeypatch.setattr(sealing, "PAGE_ROWS", 4)
+    monkeypatch.setattr(sealing, "FAN_OUT", 2)
+
+
 @pytest.fixture(scope="session")
 def tlc() -> None:
     """The model checker of TLA+."""

@@ -33,16 +33,11 @@ from spark_eos.maintenance.copying import MARK, copy_log
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.maintenance.verify.verify import verify
-from spark_eos.protocol.rules import sealing
 from spark_eos.storage import MemoryStore
 from tests.crashpoints.test_maintenance import Interrupted
 from tests.maintenance.world import DAY_S, Clock, Watched, append, created, grown, listed, roll, values
 
-
-@pytest.fixture(autouse=True)
-def _small_pages(monkeypatch):
-    monkeypatch.setattr(sealing, "PAGE_ROWS", 4)
-    monkeypatch.setattr(sealing, "FAN_OUT", 2)
+pytestmark = pytest.mark.usefixtures("small_pages")
 
 
 def backed_up(log, repository, **options):

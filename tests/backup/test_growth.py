@@ -23,19 +23,14 @@ from spark_eos.errors import ConfigError
 from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.maintenance.vacuum import Vacuum
-from spark_eos.protocol.rules import sealing
 from spark_eos.storage import MemoryStore
 from spark_eos.testing.remote_store import RemoteStore
 from tests.maintenance.world import DAY_S, append, created, roll, values
 
+pytestmark = pytest.mark.usefixtures("small_pages")
+
 NEW = 5
 """Records, each in an entry and a file of its own, between two backups. It is the interval of snapshots."""
-
-
-@pytest.fixture(autouse=True)
-def _small_pages(monkeypatch):
-    monkeypatch.setattr(sealing, "PAGE_ROWS", 4)
-    monkeypatch.setattr(sealing, "FAN_OUT", 2)
 
 
 class Increment:

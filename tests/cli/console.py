@@ -1,7 +1,9 @@
-"""What tests of ``eoslog produce`` and ``consume`` share: the command in this process and in one of its own."""
+"""What tests of the command share: it runs in this process, or in one of its own."""
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -37,3 +39,27 @@ class Here:
 
     def consume(self, url, topic, *arguments):
         return self.run("consume", url, topic, *arguments)
+
+
+class Listing:
+    """A command that says something of many things, in this process."""
+
+    def __init__(self, command):
+        self.command = command
+
+    def run(self, capsys, *arguments):
+        assert main([self.command, *arguments]) == 0
+        return capsys.readouterr().out
+
+    def rows(self, capsys, *arguments):
+        """The cells of the table, its header first."""
+        return [re.split(r"  +", line) for line in self.run(capsys, *arguments).splitlines()]
+
+    def lines(self, capsys, *arguments):
+        """Its lines of JSON."""
+        return [json.loads(line) for line in self.run(capsys, *arguments, "--json").splitlines()]
+
+    def fails(self, capsys, *arguments):
+        """The error."""
+        assert main([self.command, *arguments]) == 1
+        return capsys.readouterr().err

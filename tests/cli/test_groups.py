@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import re
-
 import pytest
 
 from spark_eos import Admin, Producer, TopicPartition
 from spark_eos.cli.command import main
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import JoinGroup, SyncGroup
+from tests.cli.console import Listing
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 DAY_MS = 86_400_000
-
-
-def run(capsys, *arguments):
-    assert main(["groups", *arguments]) == 0
-    return capsys.readouterr().out
-
-
-def rows(capsys, *arguments):
-    return [re.split(r"  +", line) for line in run(capsys, *arguments).splitlines()]
-
-
-def lines(capsys, *arguments):
-    return [json.loads(line) for line in run(capsys, *arguments, "--json").splitlines()]
-
-
-def fails(capsys, *arguments):
-    assert main(["groups", *arguments]) == 1
-    return capsys.readouterr().err
+_SHOWN = Listing("groups")
+run, rows, lines, fails = _SHOWN.run, _SHOWN.rows, _SHOWN.lines, _SHOWN.fails
 
 
 @pytest.fixture

@@ -16,22 +16,12 @@ from spark_eos.cli.operate.text import age_text, rate_text, size_text
 from spark_eos.storage import PosixStore
 from spark_eos.tables import Tables
 from tests import starting
+from tests.cli.console import Listing
 from tests.expiration import no_expiration
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-def run(capsys, *arguments):
-    assert main(["lag", *arguments]) == 0
-    return capsys.readouterr().out
-
-
-def rows(capsys, *arguments):
-    return [re.split(r"  +", line) for line in run(capsys, *arguments).splitlines()]
-
-
-def lines(capsys, *arguments):
-    return [json.loads(line) for line in run(capsys, *arguments, "--json").splitlines()]
+_SHOWN = Listing("lag")
+run, rows, lines = _SHOWN.run, _SHOWN.rows, _SHOWN.lines
 
 
 def written(url, settings=None):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 
@@ -13,26 +12,11 @@ from spark_eos.errors import ProducerFencedError
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import CommitOffsets, PartitionOffset
 from spark_eos.protocol.types import ProducerStamp
+from tests.cli.console import Listing
 from tests.log.fakes import FakeClock
 
-
-def run(capsys, *arguments):
-    assert main(["transactions", *arguments]) == 0
-    return capsys.readouterr().out
-
-
-def rows(capsys, *arguments):
-    """The cells of the table, its header first."""
-    return [re.split(r"  +", line) for line in run(capsys, *arguments).splitlines()]
-
-
-def lines(capsys, *arguments):
-    return [json.loads(line) for line in run(capsys, *arguments, "--json").splitlines()]
-
-
-def fails(capsys, *arguments):
-    assert main(["transactions", *arguments]) == 1
-    return capsys.readouterr().err
+_SHOWN = Listing("transactions")
+run, rows, lines, fails = _SHOWN.run, _SHOWN.rows, _SHOWN.lines, _SHOWN.fails
 
 
 def begin(url, transactional_id, partition=0):

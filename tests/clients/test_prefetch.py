@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 
 import numpy as np
@@ -19,6 +18,7 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage import MemoryStore
+from tests.log.test_prefetch import until
 
 PARTITIONS, FILES, ROWS = 3, 6, 4
 PLACES = [TopicPartition("t", number) for number in range(PARTITIONS)]
@@ -271,11 +271,3 @@ def test_far_away_a_consumer_finds_what_it_would_find_here(steps):
                     getattr(consumer, name)(PLACES[told[0]])
     for consumer in consumers:
         consumer.close()
-
-
-def until(condition):
-    """The bound is only there to end a test that has failed."""
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.001)

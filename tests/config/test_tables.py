@@ -8,27 +8,16 @@ from pathlib import Path
 import pytest
 
 import spark_eos
-from spark_eos.config.consumer import ASSIGNORS, CONSUMER
+from spark_eos.config.consumer import ASSIGNORS
 from spark_eos.config.kafka.transport import KAFKA_OPTIONS
-from spark_eos.config.log import LOG
-from spark_eos.config.producer import PRODUCER
 from spark_eos.config.sink import SINK, TOPIC_OPTIONS
 from spark_eos.config.source import SOURCE
 from spark_eos.config.store import PREFIXES, STORE, is_store_option
-from spark_eos.config.topic import TOPIC
 from spark_eos.config.values import Fixed
 from spark_eos.protocol import assignors
+from tests.config.pages import TABLES
 
 PACKAGE = Path(spark_eos.__file__).parent
-TABLES = {
-    "producer": PRODUCER,
-    "consumer": CONSUMER,
-    "topic": TOPIC,
-    "log": LOG,
-    "source": SOURCE,
-    "sink": SINK,
-    "store": STORE,
-}
 ROWS = [
     pytest.param(table, option, id=f"{kind}-{option.name}")
     for kind, table in TABLES.items()

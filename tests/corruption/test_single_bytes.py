@@ -27,10 +27,6 @@ from tests.log.fakes import FakeClock
 LOGS: dict[str, Callable[[], dict[str, bytes]]] = {"golden": golden, "compressed": compressed}
 
 
-def is_last_entry(files: dict[str, bytes], name: str) -> bool:
-    return name == max(it for it in files if it.startswith("_log/"))
-
-
 def is_lost_entry(damage: Damage) -> bool:
     return (
         damage.kind == "gone" and damage.file.startswith("_log/") and damage.file[:-5].strip("_log/0") != ""

@@ -20,6 +20,7 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import CrashStore, Trouble, check_log, crash_points
+from tests.log.fakes import FakeClock
 from verification.inline_executor import InlineExecutor
 from verification.no_threads import NO_THREADS
 
@@ -31,30 +32,13 @@ WORDS = {"trying", "sent", "refused"}
 IN_DOUBT = (Trouble.REPLY_LOST, Trouble.REQUEST_LOST)
 
 
-class Clock:
+class Clock(FakeClock):
     """Time passes when a process sleeps; a later process starts hours later. Nothing is drawn by chance."""
 
     def __init__(self, process):
+        super().__init__()
         self.now = 1_000.0 + 2 * HOURS * (process + 1)
         self._unique = itertools.count((process + 2) << 32)
-
-    def now_ms(self):
-        return int(self.now * 1000)
-
-    def now_ns(self):
-        return self.now_ms() * 1_000_000
-
-    def monotonic(self):
-        return self.now
-
-    def sleep(self, seconds):
-        self.now += seconds
-
-    def unique(self):
-        return next(self._unique).to_bytes(16, "big")
-
-    def jitter(self):
-        return 0.5
 
 
 class App:

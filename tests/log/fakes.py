@@ -38,3 +38,9 @@ class FakeClock:
 def create(name):
     """A proposal: create the topic of that name."""
     return lambda _state: (CreateTopic(name, f"id-of-{name}", 1),)
+
+
+def grow(log, name, count):
+    """So many entries: topics whose names begin with ``name``."""
+    for number in range(count):
+        log.commit(create(f"{name}{number}"))

@@ -28,7 +28,7 @@ from spark_eos.maintenance.verify.verify import verify
 from spark_eos.storage import PosixStore
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
-from tests.log.fakes import FakeClock, create
+from tests.log.fakes import FakeClock, create, grow
 
 T0 = TopicPartition("t", 0)
 
@@ -46,6 +46,13 @@ def values(url: Path) -> list[bytes]:
         while records := consumer.poll(0):
             found += [record.value for record in records]
         return found
+
+
+def unmaintained(url: Path) -> Log:
+    """A new log, in which only what a test does itself is maintained."""
+    log = Log.create(url, snapshot_interval=4)
+    log.does_maintenance = False
+    return log
 
 
 def copied(source: Path, target: Path) -> None:
@@ -201,12 +208,10 @@ def test_files_that_are_put_back_in_the_middle_of_a_commit(tmp_path):
 
 def test_maintenance_leaves_another_history_alone(tmp_path):
     url, copy = tmp_path / "log", tmp_path / "copy"
-    log = Log.create(url, snapshot_interval=4)
-    log.does_maintenance = False
+    log = unmaintained(url)
     log.commit(create("a"))
     copied(url, copy)
-    for at in range(10):
-        log.commit(create(f"b{at}"))
+    grow(log, "b", 10)
     put_back(url, copy)
     before = sorted(str(one.relative_to(url)) for one in url.rglob("*.avro"))
     for call in (log.maintenance.snapshot, lambda: log.maintenance.retire(log.state, 100)):
@@ -219,13 +224,10 @@ def test_maintenance_leaves_another_history_alone(tmp_path):
 def test_maintenance_that_was_sure_a_moment_ago_leaves_another_history_alone(tmp_path):
     """In a folder it looks each time: whether the log is still the same one is asked once a minute only."""
     url, copy = tmp_path / "log", tmp_path / "copy"
-    log = Log.create(url, snapshot_interval=4)
-    log.does_maintenance = False
-    for at in range(10):
-        log.commit(create(f"a{at}"))
+    log = unmaintained(url)
+    grow(log, "a", 10)
     copied(url, copy)
-    for at in range(10):
-        log.commit(create(f"b{at}"))
+    grow(log, "b", 10)
     log.maintenance.snapshot()
     log.maintenance.retire(log.state, 1)
     put_back(url, copy)
@@ -255,10 +257,8 @@ def test_a_reader_takes_no_entry_behind_another_history(tmp_path):
 def test_entries_that_a_copy_has_brought_back_are_retired_again(tmp_path):
     """The log is put back with the same newest entry: the process goes on, and retires from the oldest on."""
     url, copy = tmp_path / "log", tmp_path / "copy"
-    log = Log.create(url, snapshot_interval=4)
-    log.does_maintenance = False
-    for at in range(20):
-        log.commit(create(f"a{at}"))
+    log = unmaintained(url)
+    grow(log, "a", 20)
     log.maintenance.snapshot()
     copied(url, copy)
     assert log.maintenance.retire(log.state, 5) == 5
@@ -272,14 +272,11 @@ def test_entries_that_a_copy_has_brought_back_are_retired_again(tmp_path):
 def test_an_empty_entry_proves_no_history(tmp_path):
     """A process that slept has retired it behind the end of the log that was put back."""
     url, copy = tmp_path / "log", tmp_path / "copy"
-    log = Log.create(url, snapshot_interval=4)
-    log.does_maintenance = False
-    for at in range(10):
-        log.commit(create(f"a{at}"))
+    log = unmaintained(url)
+    grow(log, "a", 10)
     log.maintenance.snapshot()
     copied(url, copy)
-    for at in range(10):
-        log.commit(create(f"b{at}"))
+    grow(log, "b", 10)
     put_back(url, copy)
     log.store.retire(paths.entry(20))
     with pytest.raises(DivergedLogError, match="entry 20 is empty, and no snapshot stands for it"):
@@ -308,12 +305,10 @@ def test_files_that_are_put_back_while_entries_are_retired(tmp_path, caplog, whe
     clock = FakeClock()
     log = Log.open(Changing(url), clock)
     log.does_maintenance = False
-    for at in range(10):
-        log.commit(create(f"a{at}"))
+    grow(log, "a", 10)
     log.maintenance.snapshot()
     copied(url, copy)
-    for at in range(10):
-        log.commit(create(f"b{at}"))
+    grow(log, "b", 10)
     log.maintenance.snapshot()
     if in_background:
         clock.now += 1
@@ -342,12 +337,10 @@ def test_files_that_are_put_back_while_entries_are_retired(tmp_path, caplog, whe
 def test_a_process_that_is_paused_before_it_stores_a_snapshot(tmp_path, monkeypatch, others, reply):
     """It wakes in another history, which may have a snapshot of that name: only its own one is deleted."""
     url, copy = tmp_path / "log", tmp_path / "copy"
-    log = Log.create(url, snapshot_interval=4)
-    log.does_maintenance = False
+    log = unmaintained(url)
     log.commit(create("a"))
     copied(url, copy)
-    for at in range(5):
-        log.commit(create(f"b{at}"))
+    grow(log, "b", 5)
     store_it = log.store.create
 
     def paused(name, data):
@@ -355,8 +348,7 @@ def test_a_process_that_is_paused_before_it_stores_a_snapshot(tmp_path, monkeypa
             put_back(url, copy)
             other = Log.open(url)
             other.does_maintenance = False
-            for at in range(others):
-                other.commit(create(f"n{at}"))
+            grow(other, "n", others)
             other.maintenance.snapshot()
         store_it(name, data)
         if name.startswith(paths.SNAPSHOTS) and reply == "is lost":
@@ -377,18 +369,15 @@ def test_a_process_that_is_paused_before_it_stores_a_snapshot(tmp_path, monkeypa
 def test_a_snapshot_is_withdrawn_by_its_own_name(tmp_path, monkeypatch):
     """Though the process has passed another boundary since it began to store it."""
     url, copy = tmp_path / "log", tmp_path / "copy"
-    log = Log.create(url, snapshot_interval=4)
-    log.does_maintenance = False
+    log = unmaintained(url)
     log.commit(create("a"))
     copied(url, copy)
-    for at in range(3):
-        log.commit(create(f"b{at}"))
+    grow(log, "b", 3)
     store_it = log.store.create
 
     def paused(name, data):
         if name == paths.snapshot(4):
-            for at in range(4):
-                log.commit(create(f"c{at}"))
+            grow(log, "c", 4)
             put_back(url, copy)
         store_it(name, data)
 
@@ -403,8 +392,7 @@ def test_a_snapshot_of_another_history_is_not_believed(tmp_path):
     log = Log.create(url, snapshot_interval=4)
     log.commit(create("a"))
     copied(url, copy)
-    for at in range(10):
-        log.commit(create(f"b{at}"))
+    grow(log, "b", 10)
     log.maintenance.snapshot()
     (stray,) = [url / name for name in (paths.snapshot(8),) if (url / name).exists()]
     kept = stray.read_bytes()
@@ -596,8 +584,7 @@ def test_the_name_of_the_last_look_was_deleted_since(far, others):
     seq = log.state.seq
     other = Log.open(store, clock)
     other.does_maintenance = False
-    for at in range(others):
-        other.commit(create(f"b{at}"))
+    grow(other, "b", others)
     log.commit(create("c"))
     assert log.follow().seq == seq + others + 1
     assert other.follow() == log.state
@@ -615,8 +602,7 @@ def test_the_name_of_the_last_look_was_deleted_and_the_log_was_put_back(far, oth
     restored(store, 700)
     store.inner.delete(paths.snapshot(800))
     other = Log.open(store, clock)
-    for at in range(others):
-        other.commit(create(f"b{at}"))
+    grow(other, "b", others)
     other.maintenance.snapshot()
     assert other.state.seq == 700 + others
     if goes_on:
@@ -629,8 +615,7 @@ def test_the_name_of_the_last_look_was_deleted_and_the_log_was_put_back(far, oth
 def test_a_copy_without_its_newest_entry_is_no_other_history(far):
     """Earlier versions have made such copies: a snapshot, and none of the entries before it."""
     store, clock, log = far
-    for at in range(300):
-        log.commit(create(f"a{at}"))
+    grow(log, "a", 300)
     log.maintenance.snapshot()
     restored(store, 0)
     one, two = Log.open(store, clock), Log.open(store, clock)
@@ -655,8 +640,7 @@ def test_maintenance_looks_before_it_overwrites(far):
     log.does_maintenance = True
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log.maintenance, "run_slice", lambda _state: None)
-        for at in range(500):
-            log.commit(create(f"a{at}"))
+        grow(log, "a", 500)
     clock.now += EVERY_S
     log.commit(create("x"))
     clock.now += 2
@@ -669,8 +653,7 @@ def test_maintenance_looks_before_it_overwrites(far):
 
 def test_maintenance_looks_again_while_it_overwrites(far, monkeypatch):
     store, clock, log = far
-    for at in range(500):
-        log.commit(create(f"a{at}"))
+    grow(log, "a", 500)
     retired, retire = [], store.retire
 
     def slowly(name):
@@ -716,8 +699,7 @@ def test_a_request_that_may_be_in_the_copy_stays_in_doubt(tmp_path, doubtful, re
     store, log, other = doubtful
     request_id = left_in_doubt(store, log, Fault.FAIL_AFTER)
     copied(tmp_path / "log", tmp_path / "copy")
-    for at in range(20):
-        other.commit(create(f"b{at}"))
+    grow(other, "b", 20)
     if not reads_it:
         other.maintenance.snapshot()
         other.maintenance.retire(other.state, 100)
@@ -750,8 +732,7 @@ def test_a_request_that_can_be_in_no_copy_is_not_in_doubt(tmp_path, doubtful):
 @pytest.mark.parametrize("missing", [3, 6, 7])
 def test_a_missing_entry_is_told_at_once_and_refused(tmp_path, caplog, missing):
     log = Log.create(tmp_path)
-    for at in range(8):
-        log.commit(create(f"t{at}"))
+    grow(log, "t", 8)
     (tmp_path / paths.entry(missing, log.state.entries_per_folder)).unlink()
     with (
         caplog.at_level(logging.WARNING),

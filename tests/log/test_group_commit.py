@@ -45,8 +45,10 @@ class Clock(FakeClock):
 class Process:
     """A log of its own, under contention, on the store that all share."""
 
+    in_folder = PosixStore
+
     def __init__(self, folder, name):
-        self.store = FaultyStore(PosixStore(folder))
+        self.store = FaultyStore(self.in_folder(folder))
         self.clock = Clock(name)
         self.log = Log.open_or_create(self.store, self.clock, Retry(deadline_s=10))
         self.log.does_maintenance = False

@@ -6,10 +6,8 @@ import pytest
 
 from spark_eos.errors import IllegalStateError
 from spark_eos.log import paths
-from spark_eos.log.clock import Retry
 from spark_eos.log.commit.entry_builder import PendingCommit
 from spark_eos.log.commit.in_doubt import InDoubtRequests
-from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches, CommitOffsets, CreateTopic, DeleteTopic, Entry, Request
 from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.protocol.rules.fate import Fate
@@ -17,10 +15,9 @@ from spark_eos.protocol.state import EMPTY
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, PartitionOffset, StagedFile
 from spark_eos.storage import PosixStore
 from spark_eos.storage.group_channel import FileGroupChannel
-from spark_eos.testing import FaultyStore
 
 from .fakes import create
-from .test_group_commit import Clock, Process, entries, once, writers
+from .test_group_commit import Process, entries, once, writers
 
 pytestmark = pytest.mark.usefixtures("timeless_folders")
 
@@ -54,14 +51,7 @@ class ReachStore(PosixStore):
 
 
 class Machine(Process):
-    def __init__(self, folder, name):
-        self.store = FaultyStore(ReachStore(folder))
-        self.clock = Clock(name)
-        self.log = Log.open_or_create(self.store, self.clock, Retry(deadline_s=10))
-        self.log.does_maintenance = False
-        self.group = self.log._committer._group
-        self.waits = []
-        self.clock.on_sleep = self.wait
+    in_folder = ReachStore
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.protocol.types import ProducerStamp
 from spark_eos.storage import PosixStore
 from spark_eos.testing import FaultyStore
-from tests.log.fakes import create
+from tests.log.fakes import create, grow
 from tests.log.test_group_commit import Clock, Process
 
 pytestmark = pytest.mark.usefixtures("timeless_folders", "_on")
@@ -262,8 +262,7 @@ def test_what_was_submitted_in_another_history_is_not_taken_along(leader, other)
 
 def test_a_leader_that_reads_for_long_gives_signs(leader, other, monkeypatch):
     monkeypatch.setattr("spark_eos.log.commit.group._SIGN_ENTRIES", 2)
-    for number in range(5):
-        leader.log.commit(create(f"t{number}"))
+    grow(leader.log, "t", 5)
     leader.group.release_lead()
     assert other.group.try_lead()
     signs = []

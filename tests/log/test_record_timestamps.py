@@ -14,27 +14,10 @@ from spark_eos.log.clock import SYSTEM
 from spark_eos.log.data import task_io, timestamps
 from spark_eos.log.log import Log
 from tests.log.fakes import FakeClock
+from tests.log.test_timekeeping import HOUR_MS, YEARS_S, Off
 
-HOUR_MS = 3_600_000
-YEARS_S = 73 * 365 * 86_400.0
 AT = TopicPartition("t", 0)
 ANY = {"message.timestamp.after.max.ms": 2**63 - 1}
-
-
-class Off:
-    """This machine's clock, off by some seconds."""
-
-    def __init__(self, by_s):
-        self.by_s = by_s
-
-    def now_ms(self):
-        return SYSTEM.now_ms() + int(self.by_s * 1000)
-
-    def now_ns(self):
-        return self.now_ms() * 1_000_000
-
-    def __getattr__(self, name):
-        return getattr(SYSTEM, name)
 
 
 @pytest.fixture

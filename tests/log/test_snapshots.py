@@ -32,34 +32,18 @@ from spark_eos.protocol.actions import (
     EndTransaction,
     InitProducer,
 )
-from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, TopicPartition
 from spark_eos.storage import PosixStore
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
+from tests.maintenance.sparse_world import Clock
 from tests.maintenance.world import Watched
 
 from .fakes import FakeClock, create
 
+pytestmark = pytest.mark.usefixtures("small_pages")
+
 AT = TopicPartition("t", 0)
-
-
-class Clock(FakeClock):
-    """A second passes with every commit; ``name`` keeps the ids of several processes apart."""
-
-    def __init__(self, name=b"a"):
-        super().__init__()
-        self.name = name
-
-    def unique(self):
-        self.now += 1
-        return self.name + super().unique()[1:]
-
-
-@pytest.fixture(autouse=True)
-def _small(monkeypatch):
-    monkeypatch.setattr(sealing, "PAGE_ROWS", 4)
-    monkeypatch.setattr(sealing, "FAN_OUT", 2)
 
 
 @pytest.fixture

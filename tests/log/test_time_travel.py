@@ -29,27 +29,22 @@ from spark_eos.protocol.actions import (
 )
 from spark_eos.protocol.encoding.index_pages import checksum
 from spark_eos.protocol.index import Kind
-from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.storage.memory import MemoryStore
 
 from .fakes import FakeClock
 
+pytestmark = pytest.mark.usefixtures("small_pages")
+
 AT = TopicPartition("t", 0)
 
 
 class Clock(FakeClock):
-    """A second passes with every look at it."""
+    """A second passes with every look at it, so that there is time for maintenance."""
 
     def now_ms(self):
         self.now += 1
         return super().now_ms()
-
-
-@pytest.fixture(autouse=True)
-def _small(monkeypatch):
-    monkeypatch.setattr(sealing, "PAGE_ROWS", 4)
-    monkeypatch.setattr(sealing, "FAN_OUT", 2)
 
 
 @pytest.fixture

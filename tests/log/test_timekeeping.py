@@ -21,7 +21,7 @@ from spark_eos.protocol.rules.apply import Rejected, apply
 from spark_eos.protocol.state import EMPTY
 from spark_eos.storage import PosixStore
 from spark_eos.storage.memory import MemoryStore
-from tests.log.fakes import FakeClock, create
+from tests.log.fakes import FakeClock, create, grow
 from tests.starting import run
 
 HOUR_MS = 3_600_000
@@ -192,8 +192,7 @@ def test_where_the_store_cannot_tell_a_wrong_clock_is_held_back(clock):
     store = MemoryStore()
     log = Log.create(store, clock)
     wrong = Log.open(store, skewed(clock, YEARS_S))
-    for number in range(20):
-        wrong.commit(create(f"t{number}"))
+    grow(wrong, "t", 20)
     assert log.follow().timestamp_ms <= clock.now_ms() + HOUR_MS
 
 
@@ -204,8 +203,7 @@ def test_a_store_that_may_not_be_asked_is_not_asked_again_and_again(log, store, 
 
     store.now_ms, store.asked = deny, 0
     wrong = Log.open(store, skewed(clock, YEARS_S))
-    for number in range(5):
-        wrong.commit(create(f"t{number}"))
+    grow(wrong, "t", 5)
     assert store.asked == 1
     assert log.follow().timestamp_ms <= clock.now_ms() + HOUR_MS
 

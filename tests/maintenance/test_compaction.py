@@ -30,13 +30,9 @@ from spark_eos.testing import Fault, FaultyStore
 from tests.maintenance.sparse_world import AT, COMMITTED, UNCOMMITTED, World, seen, small_pages, table
 from tests.tiers import examples
 
+pytestmark = pytest.mark.usefixtures("small_pages")
+
 COMPACT = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "delete.retention.ms": "10000000"}
-
-
-@pytest.fixture(autouse=True)
-def _small():
-    with small_pages():
-        yield
 
 
 def made(**config):

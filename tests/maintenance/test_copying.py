@@ -27,18 +27,13 @@ from spark_eos.maintenance import copying
 from spark_eos.maintenance.copying import MARK, PLAN, copy_log
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.maintenance.verify.verify import Verdict, verify
-from spark_eos.protocol.rules import sealing
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import FaultyStore
 from tests.starting import start
 
 from .world import Watched, append, created, grown, listed, roll, values
 
-
-@pytest.fixture(autouse=True)
-def _small_pages(monkeypatch):
-    monkeypatch.setattr(sealing, "PAGE_ROWS", 4)
-    monkeypatch.setattr(sealing, "FAN_OUT", 2)
+pytestmark = pytest.mark.usefixtures("small_pages")
 
 
 def store():

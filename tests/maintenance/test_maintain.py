@@ -12,19 +12,12 @@ from spark_eos.log.log import Log
 from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.maintenance.maintain import Maintainer, size_text
 from spark_eos.maintenance.steps import STEPS, check_steps
-from spark_eos.protocol.rules import sealing
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
 
 from .world import DAY_S, another, append, created, left_behind, listed, values
 
-WEEK_MS = 7 * 86_400_000
-
-
-@pytest.fixture(autouse=True)
-def _small(monkeypatch):
-    monkeypatch.setattr(sealing, "PAGE_ROWS", 4)
-    monkeypatch.setattr(sealing, "FAN_OUT", 2)
+pytestmark = pytest.mark.usefixtures("small_pages")
 
 
 @pytest.fixture

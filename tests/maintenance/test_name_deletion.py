@@ -16,11 +16,12 @@ from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.name_deletion import RetiredNames
 from spark_eos.maintenance.verify.verify import Verdict, verify
 from spark_eos.protocol.actions import AppendBatches, InitProducer
-from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
 from tests.log.fakes import FakeClock
+
+pytestmark = pytest.mark.usefixtures("small_pages")
 
 AT = TopicPartition("t", 0)
 LEAST_S = PROCESS.names_kept_s
@@ -38,12 +39,6 @@ class Clock(FakeClock):
 
     def now_ms(self):
         return int((self.now + self.wall_s) * 1000)
-
-
-@pytest.fixture(autouse=True)
-def _small(monkeypatch):
-    monkeypatch.setattr(sealing, "PAGE_ROWS", 4)
-    monkeypatch.setattr(sealing, "FAN_OUT", 2)
 
 
 class World:

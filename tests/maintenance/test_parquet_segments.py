@@ -27,15 +27,11 @@ from spark_eos.protocol.actions import AdvanceLogStart, AppendBatches, Partition
 from spark_eos.protocol.index import Kind
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.storage.memory import MemoryStore
-from tests.maintenance.sparse_world import AT, UNCOMMITTED, World, everything, seen, small_pages, table
+from tests.maintenance.sparse_world import AT, UNCOMMITTED, World, everything, seen, table
+
+pytestmark = pytest.mark.usefixtures("small_pages")
 
 PARQUET = {"segment.format": "parquet"}
-
-
-@pytest.fixture(autouse=True)
-def _small():
-    with small_pages():
-        yield
 
 
 @pytest.fixture

@@ -16,20 +16,15 @@ from spark_eos.protocol.actions.publishing.versions import pages_of
 from spark_eos.protocol.encoding.index_pages import checksum
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.publication import RETENTION_MS
-from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.rules.sealing import sealed_to
 from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage import MemoryStore
 
 from .world import DAY_S, another, append, created, listed, stage, values
 
+pytestmark = pytest.mark.usefixtures("small_pages")
+
 NOTE = "_maintenance/unreferenced"
-
-
-@pytest.fixture(autouse=True)
-def _small(monkeypatch):
-    monkeypatch.setattr(sealing, "PAGE_ROWS", 4)
-    monkeypatch.setattr(sealing, "FAN_OUT", 2)
 
 
 @pytest.fixture

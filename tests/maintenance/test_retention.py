@@ -11,20 +11,15 @@ from spark_eos import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartiti
 from spark_eos.errors import OffsetOutOfRangeError
 from spark_eos.maintenance.retention import SLACK_MS, Retention
 from spark_eos.maintenance.vacuum import Vacuum
-from spark_eos.protocol.rules import sealing
 from spark_eos.storage import MemoryStore
 from tests.sealing import seal
 
 from .world import another, append, commit, created, listed, partition_of, stage, values
 
+pytestmark = pytest.mark.usefixtures("small_pages")
+
 DAY_MS = 86_400_000
 T0 = TopicPartition("t", 0)
-
-
-@pytest.fixture(autouse=True)
-def _small(monkeypatch):
-    monkeypatch.setattr(sealing, "PAGE_ROWS", 4)
-    monkeypatch.setattr(sealing, "FAN_OUT", 2)
 
 
 @pytest.fixture

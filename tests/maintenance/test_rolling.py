@@ -40,11 +40,7 @@ from tests.maintenance.sparse_world import (
 )
 from tests.tiers import examples
 
-
-@pytest.fixture(autouse=True)
-def _small():
-    with small_pages():
-        yield
+pytestmark = pytest.mark.usefixtures("small_pages")
 
 
 @pytest.fixture

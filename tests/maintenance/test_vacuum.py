@@ -35,7 +35,6 @@ from spark_eos.protocol.actions import (
     RaiseStagingFloor,
 )
 from spark_eos.protocol.encoding.entries import encode_entry
-from spark_eos.protocol.rules import sealing
 from spark_eos.storage import MemoryStore, PosixStore
 
 from .world import (
@@ -53,11 +52,7 @@ from .world import (
     values,
 )
 
-
-@pytest.fixture(autouse=True)
-def _small(monkeypatch):
-    monkeypatch.setattr(sealing, "PAGE_ROWS", 4)
-    monkeypatch.setattr(sealing, "FAN_OUT", 2)
+pytestmark = pytest.mark.usefixtures("small_pages")
 
 
 class HookedStore(MemoryStore):

@@ -38,32 +38,17 @@ from spark_eos.protocol.encoding.schema import known_schemas
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.index import Index, IndexPage, Measures
 from spark_eos.protocol.invariants import InvariantError
-from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.rules.apply import apply_entry
 from spark_eos.protocol.state import Partition
 from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing.wrapped_store import WrappedStore
 from tests.corruption.damage import FilesStore, golden
-from tests.log.fakes import FakeClock
-
-
-class Clock(FakeClock):
-    """A second passes with every look at it, so that there is time for maintenance."""
-
-    def now_ms(self):
-        self.now += 1
-        return super().now_ms()
-
-
-@pytest.fixture(autouse=True)
-def _small(monkeypatch):
-    monkeypatch.setattr(sealing, "PAGE_ROWS", 4)
-    monkeypatch.setattr(sealing, "FAN_OUT", 2)
+from tests.log.test_time_travel import Clock
 
 
 @pytest.fixture
-def store():
+def store(small_pages):  # noqa: ARG001  (all logs have them from the beginning)
     return MemoryStore()
 
 
@@ -142,12 +127,6 @@ def flip(store, name, at=-1):
 
 def newest(store):
     return listed(store, paths.SNAPSHOTS)[-1]
-
-
-def last_page(log):
-    """The newest page that a snapshot refers to and that is no part of another."""
-    partition = next(iter(decode_snapshot(log.store.read(newest(log.store)), 40, "").partitions.values()))
-    return paths.page(partition.index.pages[-1])
 
 
 # -- Nothing is wrong ------------------------------------------------------------------------------------

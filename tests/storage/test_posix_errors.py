@@ -24,33 +24,8 @@ from spark_eos.errors import (
     StoreUnavailableError,
     UnsupportedStoreError,
 )
-from spark_eos.storage import PosixStore, Store
-
-
-def files(store: PosixStore) -> list[str]:
-    """All files under the root, temporary ones too, relative to it."""
-    return sorted(str(p.relative_to(store.root)) for p in Path(store.root).rglob("*") if not p.is_dir())
-
-
-def upload(store: Store, name: str, data: bytes) -> None:
-    with store.upload(name) as file:
-        file.write(data)
-
-
-def create(store: Store, name: str, data: bytes) -> None:
-    store.create(name, data)
-
-
-def overwrite(store: Store, name: str, data: bytes) -> None:
-    store.overwrite(name, data)
-
-
-def fail(code: int) -> Callable[..., Any]:
-    def failing(*_: object, **__: object) -> Any:
-        raise OSError(code, os.strerror(code))
-
-    return failing
-
+from spark_eos.storage import PosixStore
+from tests.storage.test_posix import create, fail, files, overwrite, upload
 
 # -- Errors ---------------------------------------------------------------------------------------------
 

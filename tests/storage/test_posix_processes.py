@@ -17,12 +17,7 @@ from spark_eos.errors import (
 from spark_eos.storage import PosixStore
 from spark_eos.testing.store_contract import together
 from tests.starting import run, start
-
-
-def files(store: PosixStore) -> list[str]:
-    """All files under the root, temporary ones too, relative to it."""
-    return sorted(str(p.relative_to(store.root)) for p in Path(store.root).rglob("*") if not p.is_dir())
-
+from tests.storage.test_posix import files
 
 STRICTLY = ("-W", "error")
 

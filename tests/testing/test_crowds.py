@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import random
 
 import pytest
 
 from verification.simulator import crowds
 from verification.simulator.crowds import crowd, totals
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.deep("many", "new")  # New ones are others in each run.

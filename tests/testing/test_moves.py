@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 import random
 
 import pyarrow as pa
@@ -21,14 +20,6 @@ from verification.no_threads import NO_THREADS
 from verification.simulator import moves
 from verification.simulator.clock import SimulatedClock
 from verification.simulator.moves import moved
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
 
 FIXED = 33
 """In the worlds from this one on a mover dies, or sleeps, and another one goes on."""

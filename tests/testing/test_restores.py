@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import sys
 from typing import NoReturn
@@ -14,13 +13,6 @@ from spark_eos.protocol.state import State
 from verification.simulator import restores
 from verification.simulator.restores import restored
 from verification.specification.worlds import record
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.deep("new")  # Other worlds in each run.

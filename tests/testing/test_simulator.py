@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import random
 import sys
@@ -126,13 +125,6 @@ KEPT = {
     ),
 }
 """Casts and fault profiles in which a bug was found once, whatever seeds mean today."""
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def digest(outcome):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 
 import pytest
@@ -49,13 +48,6 @@ WORLDS = [
     )
     for start in ("earliest", "latest")
 ]
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def recorded(names):

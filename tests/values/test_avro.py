@@ -20,7 +20,6 @@ from spark_eos.log.values.avro.writing import encoder_of
 from spark_eos.log.values.problems import Problems
 from tests.values.schemas import EVERY, TYPES, example, of, plain, random_value, written
 
-UNIONS = {"any": ("Inner", [int, str, dict])}
 RECURSIVE = of("Node", [{"name": "next", "type": ["null", "Node"]}])
 
 
