@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_eos.spark.datasource import EosLogDataSource
 from spark_eos.spark.sink.sink import EosLogStreamWriter
 from spark_eos.spark.sink.task import TaskMessage
+from spark_eos.spark.version import ReadAllAvailable
 
 __all__ = ["Query"]
 

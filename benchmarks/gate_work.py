@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 import spark_eos
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.spark.datasource import EosLogDataSource
+from spark_eos.spark.version import ReadAllAvailable
 
 KEYED = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
 VALUES = StructType([StructField("value", BinaryType())])

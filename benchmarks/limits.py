@@ -31,7 +31,8 @@ from spark_eos.storage import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.datasource import ReadLimit
+
+    from spark_eos.spark.version import ReadLimit
 
 __all__ = ["register"]
 

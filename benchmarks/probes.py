@@ -11,8 +11,6 @@ import sys
 import time
 from pathlib import Path
 
-from pyspark.sql.streaming.datasource import ReadAllAvailable
-
 from spark_eos.config.isolation import Isolation
 from spark_eos.log.data.planner import plan
 from spark_eos.log.log import Log
@@ -21,6 +19,7 @@ from spark_eos.spark.options import parse_source
 from spark_eos.spark.schema import kafka_schema
 from spark_eos.spark.source.batch import EosLogBatchReader
 from spark_eos.spark.source.source import EosLogStreamReader
+from spark_eos.spark.version import ReadAllAvailable
 
 TOPIC = "t"
 

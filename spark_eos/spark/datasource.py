@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
+from spark_eos.spark.version import check_version
+
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
@@ -33,6 +35,7 @@ class EosLogDataSource(DataSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
+        check_version()
         self._load_id = os.urandom(8).hex()
         """Spark makes this object once for each ``load()``, and copies of it for each query."""
 

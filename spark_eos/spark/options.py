@@ -38,6 +38,7 @@ from spark_eos.spark.source.selection import (
     ranged_ids,
     subscribe,
 )
+from spark_eos.spark.version import HAS_READ_LIMITS, SPARK
 from spark_eos.storage import NO_SETTINGS, Settings, log_settings_of, settings_of
 
 __all__ = ["SinkOptions", "SourceOptions", "parse_any_source", "parse_sink", "parse_source", "read_sink"]
@@ -286,6 +287,12 @@ def _check_group(given: OptionReader, begins: OffsetSpec, *, streaming: bool) ->
 
 def _check_triggers(given: OptionReader) -> None:
     least, most = given["minOffsetsPerTrigger"], given["maxOffsetsPerTrigger"]
+    if least is not None and not HAS_READ_LIMITS:
+        raise ConfigError(
+            f"option minOffsetsPerTrigger needs Spark 4.2 or later: Spark {SPARK} does not tell a source whether a run "
+            "ends with what is there (AvailableNow), so that one that waits could leave records unread. Leave it out, "
+            "or trigger less often: trigger(processingTime='1 minute')"
+        )
     if least is not None and most is not None and least > most:
         raise ConfigError(
             f"option minOffsetsPerTrigger={least} is higher than maxOffsetsPerTrigger={most}: give a lower one"

@@ -16,6 +16,7 @@ from spark_eos.log.data.layout import normalise_schema, normalise_type
 from spark_eos.log.schemas.fitting import fits_into
 from spark_eos.protocol.widening import widens_by_itself
 from spark_eos.spark.types import annotated, restored
+from spark_eos.spark.version import to_arrow_schema, to_arrow_type
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -88,14 +89,13 @@ def typed_schema(schema: pa.Schema, *, include_metadata: bool = False) -> Struct
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Spark's ``schema`` over Arrow, in UTC. Raises `SchemaMismatchError` for a type that Arrow has not."""
     from pyspark.errors import PySparkException
-    from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 
     try:
-        return to_arrow_schema(schema, timezone="UTC")
+        return to_arrow_schema(schema)
     except PySparkException as error:
         for field in schema:
             try:
-                to_arrow_type(field.dataType, timezone="UTC")
+                to_arrow_type(field.dataType)
             except PySparkException:
                 raise SchemaMismatchError(
                     f"column {field.name!r} is {field.dataType.simpleString()}, which cannot be carried over "

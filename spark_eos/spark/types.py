@@ -14,10 +14,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import types as t
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.pandas.types import from_arrow_type
 
 from spark_eos.errors import SchemaMismatchError
 from spark_eos.log.data.layout import SPARK_FIELD, normalise_type
+from spark_eos.spark.version import to_arrow_type
 
 __all__ = [
     "annotated",
@@ -162,7 +163,7 @@ def of_arrow(type_: pa.DataType) -> Any:
 
 def arrow_type(type_: Any) -> pa.DataType:
     """Spark's type in Arrow, in UTC. Raises Spark's error for a type that Arrow does not have."""
-    return to_arrow_type(type_, timezone="UTC")
+    return to_arrow_type(type_)
 
 
 @lru_cache(maxsize=4096)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import (
@@ -19,6 +18,7 @@ from spark_eos.protocol.actions import AdvanceLogStart, PartitionOffset
 from spark_eos.spark.options import parse_any_source, parse_source
 from spark_eos.spark.source.source import EosLogStreamReader
 from spark_eos.spark.topics import source_schema
+from spark_eos.spark.version import ReadAllAvailable
 
 ALL = ReadAllAvailable()
 

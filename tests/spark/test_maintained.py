@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from spark_eos import Admin
 from spark_eos.errors import ConfigError, ObjectNotFoundError, OffsetOutOfRangeError
@@ -15,6 +14,7 @@ from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.spark.options import parse_source
 from spark_eos.spark.schema import kafka_schema
 from spark_eos.spark.source.source import EosLogStreamReader
+from spark_eos.spark.version import ReadAllAvailable
 
 ALL = ReadAllAvailable()
 

@@ -8,7 +8,6 @@ import sys
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from spark_eos.errors import CheckpointMismatchError, StorageError
 from spark_eos.protocol.types import TopicPartition
@@ -20,6 +19,7 @@ from spark_eos.spark.sink import proof
 from spark_eos.spark.sink.proof import Part, Plan, PlanNotes, Read, require_proof
 from spark_eos.spark.source.offsets import SourceOffset
 from spark_eos.spark.source.source import EosLogStreamReader
+from spark_eos.spark.version import ReadAllAvailable
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 FINISH = SourceOffset("L", {"a": "id-a"}, {A0: 10, A1: 4}, {A0: 1, A1: 4})

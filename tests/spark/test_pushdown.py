@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import datasource as f
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from spark_eos import Admin, Producer
 from spark_eos.errors import ConfigError, SchemaMismatchError, StorageError
@@ -21,6 +20,7 @@ from spark_eos.spark.source.batch import EosLogBatchReader
 from spark_eos.spark.source.pushdown import EosLogPushdownReader
 from spark_eos.spark.source.source import EosLogStreamReader
 from spark_eos.spark.topics import source_schema
+from spark_eos.spark.version import ReadAllAvailable
 from spark_eos.storage import PosixStore
 
 HOUR_MS = 3_600_000

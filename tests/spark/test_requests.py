@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import CheckpointMismatchError
@@ -19,6 +18,7 @@ from spark_eos.spark.schema import kafka_schema
 from spark_eos.spark.sink import sink
 from spark_eos.spark.sink.sink import EosLogStreamWriter
 from spark_eos.spark.source.source import EosLogStreamReader
+from spark_eos.spark.version import ReadAllAvailable
 from spark_eos.storage import NO_SETTINGS, urls
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing.remote_store import RemoteStore, Request

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from spark_eos import Admin, Producer
 from spark_eos.errors import (
@@ -19,6 +18,7 @@ from spark_eos.protocol.actions import AdvanceLogStart, PartitionOffset
 from spark_eos.spark.options import parse_source
 from spark_eos.spark.schema import kafka_schema
 from spark_eos.spark.source.source import EosLogStreamReader
+from spark_eos.spark.version import ReadAllAvailable, ReadMaxRows
 
 ALL = ReadAllAvailable()
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from spark_eos.config.durations import Delay
 from spark_eos.spark.options import parse_source
 from spark_eos.spark.schema import kafka_schema
 from spark_eos.spark.source.admission import TriggerDelay
 from spark_eos.spark.source.source import EosLogStreamReader
+from spark_eos.spark.version import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from spark_eos import Admin, Producer
 from spark_eos.log.log import Log
@@ -13,6 +12,7 @@ from spark_eos.spark.options import parse_source
 from spark_eos.spark.schema import kafka_schema
 from spark_eos.spark.source.batch import EosLogBatchReader
 from spark_eos.spark.source.source import EosLogStreamReader
+from spark_eos.spark.version import ReadAllAvailable
 
 
 @pytest.fixture

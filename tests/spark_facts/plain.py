@@ -24,7 +24,20 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
-from pyspark.sql.streaming.datasource import ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
+
+try:
+    from pyspark.sql.streaming.datasource import ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
+except ModuleNotFoundError:  # Before Spark 4.2.
+
+    class SupportsTriggerAvailableNow:
+        pass
+
+    class ReadMaxRows:
+        pass
+
+    class ReadMinRows:
+        pass
+
 
 NAME = "plain"
 SHOWN = "the plain source or sink"
@@ -193,8 +206,12 @@ class StreamReader(Noted, DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.note("initialOffset", answer=len(earlier))
         return self._offset(len(earlier))
 
-    def latestOffset(self, start, limit):
+    def latestOffset(self, start=None, limit=None):
         end = int(self.recording.get(f"end-{self.options['who']}", "0"))
+        if start is None:  # Before Spark 4.2.
+            answer = self._offset(end)
+            self.note("latestOffset", start=None, limit=None, answer=answer)
+            return answer
         if isinstance(limit, ReadMaxRows):
             end = min(end, start["at"] + limit.max_rows)
         if isinstance(limit, ReadMinRows) and end - start["at"] < limit.min_rows:

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import duckdb
 import pyarrow as pa
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from spark_eos import Admin, Log, Producer, read_duckdb, read_polars
 from spark_eos.clients.table_plan import plan_table
@@ -17,6 +16,7 @@ from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.spark.options import parse_any_source, parse_source
 from spark_eos.spark.source.source import EosLogStreamReader
 from spark_eos.spark.topics import source_schema
+from spark_eos.spark.version import ReadAllAvailable
 from spark_eos.tables import Tables
 from tests.tables.world import rows_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from spark_eos.spark.version import ReadAllAvailable
 from tests.spark_calls.recording import calls, kept
 from verification.simulator import context as stages
 from verification.simulator import driver

@@ -9,13 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    ReadMinRows,
-    SupportsTriggerAvailableNow,
-)
 
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import ConfigError, DivergedLogError, OffsetOutOfRangeError, StoreUnavailableError
@@ -35,6 +28,15 @@ from spark_eos.spark.source.offsets import SourceOffset, beginning, is_beginning
 from spark_eos.spark.source.scan import of_plan, read_task, split
 from spark_eos.spark.source.seen import as_readers_see, held_by_another_log
 from spark_eos.spark.topics import ColumnCheck, check_columns, selected_partitions
+from spark_eos.spark.version import (
+    HAS_READ_LIMITS,
+    SPARK,
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,8 +73,16 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._isolation = options.isolation_level
         self._bounded = False
         self._target: dict[TopicPartition, int] | None = None
+        self._planned: dict[str, Any] | None = None
+        """The end of the micro-batch that was planned last, by a Spark that does not say where the next one starts."""
         least = options.min_offsets_per_trigger
         self._delay = None if least is None else TriggerDelay(least, options.max_trigger_delay_ms)
+        if options.max_offsets_per_trigger is not None and not HAS_READ_LIMITS:
+            _LOG.warning(
+                "option maxOffsetsPerTrigger has no effect: Spark %s asks for all that is there in each micro-batch; "
+                "Spark 4.2 and later keep the limit",
+                SPARK,
+            )
         self._idle: PollBackoff | None = None
         self._not_before_s = -math.inf
         self._known: Log | None = None
@@ -88,14 +98,20 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """That where a query without a checkpoint begins is decided with its first micro-batch (`beginning`)."""
         return beginning(self._options.starting)
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
         """The end of the next micro-batch: at most ``limit``, and never past an AvailableNow target.
+
+        Spark 4.1 gives neither: the start is where the last planned micro-batch ended, and all that is there is read.
 
         While it waits for more (``minOffsetsPerTrigger``), that is ``start``. An AvailableNow run reads all that is
         there, and a limit of all that is available (Trigger.Once) goes before other limits: both wait for nothing.
 
         The first micro-batch may be without rows: it writes down where the query begins (``startingOffsets``).
         """
+        if start is None:
+            start, limit = self._planned or self.initialOffset(), ReadAllAvailable()
         log = self._log(math.inf)
         self._look(log)
         seen = as_readers_see(log)
@@ -149,6 +165,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         After a restart this is the first call, for the offsets that Spark wrote before the crash.
         """
+        self._planned = end
         finish = SourceOffset.from_json_dict(end)
         log = self._log(math.inf)
         if not _reaches(log.state, finish, Isolation.READ_UNCOMMITTED):

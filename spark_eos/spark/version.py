@@ -1,0 +1,120 @@
+"""The versions of Spark that this connector was tried with, and all that differs between them for it.
+
+Other modules ask for what they need by name and never for a version. What differs is found out from PySpark itself and
+not from its number, since a vendor's Spark may have more than its number says; docs/quality/spark-facts.md has the
+recordings.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+import pyspark
+
+from spark_eos.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import DataType, StructType
+
+__all__ = [
+    "HAS_READ_LIMITS",
+    "SPARK",
+    "TRIED",
+    "UNTRIED",
+    "ReadAllAvailable",
+    "ReadLimit",
+    "ReadMaxRows",
+    "ReadMinRows",
+    "SupportsTriggerAvailableNow",
+    "check_version",
+    "to_arrow_schema",
+    "to_arrow_type",
+]
+
+SPARK: str = pyspark.__version__
+"""The version of this process's PySpark."""
+
+TRIED = ("4.1", "4.2", "4.3")
+"""The minor versions that the tests run with."""
+
+UNTRIED = "SPARK_EOS_UNTRIED_SPARK"
+"""Set to ``true`` in the driver's environment, it lets another version of Spark through."""
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxRows,
+        ReadMinRows,
+        SupportsTriggerAvailableNow,
+    )
+
+    HAS_READ_LIMITS = True
+    """Whether Spark tells a source the start and the limit of a micro-batch, and of AvailableNow (since 4.2).
+
+    Spark 4.1 asks for all that is there in each micro-batch, and runs AvailableNow as one.
+    """
+except ModuleNotFoundError:
+
+    class ReadLimit:  # type: ignore[no-redef]
+        """Stands in for the class that this Spark does not have, as those below."""
+
+    class ReadAllAvailable(ReadLimit):  # type: ignore[no-redef]
+        """The one limit of this Spark."""
+
+    @dataclass
+    class ReadMaxRows(ReadLimit):  # type: ignore[no-redef]
+        """Never given by this Spark."""
+
+        max_rows: int
+
+    @dataclass
+    class ReadMinRows(ReadLimit):  # type: ignore[no-redef]
+        """Never given by this Spark."""
+
+        min_rows: int
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Never asked for by this Spark."""
+
+    HAS_READ_LIMITS = False
+
+
+@cache
+def _in_utc() -> dict[str, Any]:
+    """Timestamps over Arrow are in UTC. Before Spark 4.2 they were so without being told."""
+    from pyspark.sql.pandas.types import to_arrow_type as convert
+
+    return {"timezone": "UTC"} if "timezone" in signature(convert).parameters else {}
+
+
+def to_arrow_schema(schema: StructType) -> pa.Schema:
+    """Spark's columns over Arrow, in UTC. Raises Spark's error for a type that Arrow does not have."""
+    from pyspark.sql.pandas.types import to_arrow_schema as convert
+
+    return convert(schema, **_in_utc())
+
+
+def to_arrow_type(type_: DataType) -> pa.DataType:
+    """Spark's type over Arrow, in UTC. Raises Spark's error for a type that Arrow does not have."""
+    from pyspark.sql.pandas.types import to_arrow_type as convert
+
+    return convert(type_, **_in_utc())
+
+
+def check_version(version: str = SPARK) -> None:
+    """Raise `ConfigError` for a Spark that the tests do not run with, unless the environment has `UNTRIED`."""
+    if version.startswith(tuple(f"{minor}." for minor in TRIED)):
+        return
+    if os.environ.get(UNTRIED, "").lower() in {"1", "true"}:
+        return
+    raise ConfigError(
+        f"this is Spark {version}; format('eoslog') was tried with {TRIED[0]} to {TRIED[-1]}, and what it rests on may "
+        f"be different here. Install one of these (pip install 'pyspark[sql]~={TRIED[-1]}.0'), or set {UNTRIED}=true "
+        "in the environment of the driver to try"
+    )
