@@ -202,10 +202,11 @@ class _Parts(NamedTuple):
             yield batch.cast(self.schema)
 
 
-class _Stream(NamedTuple):
-    """What DuckDB asks for the rows again with each query."""
+class _Stream:
+    """What DuckDB asks for the rows again with each query. No tuple: DuckDB 2 takes none for a stream."""
 
-    parts: _Parts
+    def __init__(self, parts: _Parts) -> None:
+        self.parts = parts
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         reader = pa.RecordBatchReader.from_batches(self.parts.schema, self.parts.batches())
