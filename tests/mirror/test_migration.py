@@ -205,13 +205,13 @@ def test_there_and_back(guide, broker):
     guide.play("The mirror ends", until="kafka-configs")
     producer = kafka.Producer({"bootstrap.servers": broker.address, "linger.ms": 0})
     producer.produce("orders", b"forgotten-0", partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(300) == 0
     guide.play("The mirror ends")
     answers = []
     producer.produce(
         "orders", b"forgotten-1", partition=0, on_delivery=lambda error, _: answers.append(error.name())
     )
-    assert producer.flush(30) == 0
+    assert producer.flush(300) == 0
     assert answers == ["MSG_SIZE_TOO_LARGE"]
     more_seen(guide, "billing", "log")
     for line in (ANNA_LOG, BERT_LOG):
@@ -331,7 +331,7 @@ def test_what_is_refused(guide, broker):
         producer.begin_transaction()
         for value in values:
             producer.produce("refused", value)
-        assert producer.flush(30) == 0
+        assert producer.flush(300) == 0
 
     def commit(offset):
         at = [kafka.TopicPartition("refused", 0, offset)]
@@ -393,7 +393,7 @@ def test_keys_of_librdkafka_keep_their_partition(guide, broker, monkeypatch):
         producer.produce(
             "hashed", b"", key, on_delivery=lambda _, sent: there.update({sent.key(): sent.partition()})
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(300) == 0
     with Admin("log") as admin:
         admin.create_topic("hashed", 3)
     with Producer("log", {"partitioner.class": "partitioning:crc32"}) as ours:
@@ -410,7 +410,7 @@ def test_what_is_refused_on_the_way_back(guide, broker):
 
     def send(value):
         producer.produce("returned", value)
-        assert producer.flush(30) == 0
+        assert producer.flush(300) == 0
 
     def write(value):
         with Producer("log") as ours:
