@@ -24,6 +24,7 @@ pytest_plugins = [
     "tests.conformance.plugin",
     "tests.profiling",
     "tests.scheduling",
+    "tests.sparks",
     "tests.tiers",
     "pytester",
 ]

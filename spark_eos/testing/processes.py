@@ -53,12 +53,15 @@ def _java(variable: str) -> str:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """For all programs: this Python, this package, the loopback address, and no other Spark's settings."""
+    """For all programs: this Python, this package, this Spark, the loopback address, and no other Spark's settings."""
+    packages = [str(ROOT)]
+    if str(SPARK_HOME.parent) in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+        packages.append(str(SPARK_HOME.parent))  # Not the environment's own: scripts/test-matrix
     return {
         **{name: value for name, value in os.environ.items() if name not in _OTHER_SPARK},
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join(packages),
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
         **more,

@@ -14,19 +14,27 @@ _HEAD = """# What Spark does
 The source and the sink rest on what Spark does and mostly does not promise. Each statement below is a test on a real
 Spark, with a source and a sink that do nothing but write down how they are called
 ([`tests/spark_facts`](../../tests/spark_facts)). `python tests/spark_facts/page.py` makes this page from the tests,
-and a test compares the two. With another version of Spark: `pytest tests/spark_facts`.
+and a test compares the two. The tests pass with Spark 4.1.4, 4.2.0 and 4.3.0 (`scripts/test-matrix`); the second column
+says with which of the three a statement holds.
 """
+_ALL, _NEWER, _OLDER = "4.1 4.2 4.3", "4.2 4.3", "4.1"
 
 
 def facts(path):
-    """(test, statement, modules that rest on it) for each test of a file; every test has all three."""
+    """(test, statement, versions, modules that rest on it) for each test of a file; every test has all four."""
     for node in ast.parse(path.read_text("utf-8")).body:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             statement, rests = (ast.get_docstring(node) or "").split("\n\n")
             if not rests.startswith(_RESTS):
                 raise ValueError(f"{path.name}::{node.name} does not say which module rests on it")
             modules = re.findall(r"`([^`]+)`", rests)
-            yield node.name, " ".join(statement.split()), modules
+            yield node.name, " ".join(statement.split()), _holds(node), modules
+
+
+def _holds(test):
+    """The versions of Spark that a test runs with."""
+    marks = {one.func.attr for one in test.decorator_list if isinstance(one, ast.Call)}
+    return _NEWER if "since" in marks else _OLDER if "skipif" in marks else _ALL
 
 
 def files():
@@ -42,11 +50,14 @@ def page():
     for path in files():
         title = (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").splitlines()[0]
         rows = [
-            f"| {statement.replace('|', chr(92) + '|')} | `{name}` | {', '.join(f'`{one}`' for one in modules)} |"
-            for name, statement, modules in facts(path)
+            f"| {statement.replace('|', chr(92) + '|')} | {versions} | `{name}` | "
+            f"{', '.join(f'`{one}`' for one in modules)} |"
+            for name, statement, versions, modules in facts(path)
         ]
         parts.append(f"## {title}\n`{path.relative_to(ROOT)}`\n")
-        parts.append("| Spark | test | what rests on it |\n|---|---|---|\n" + "\n".join(rows) + "\n")
+        parts.append(
+            "| Spark | with | test | what rests on it |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
+        )
     return "\n".join(parts)
 
 

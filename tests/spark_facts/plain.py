@@ -11,6 +11,7 @@ import time
 import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import NoneType
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -28,14 +29,9 @@ from pyspark.sql.datasource import (
 try:
     from pyspark.sql.streaming.datasource import ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
 except ModuleNotFoundError:  # Before Spark 4.2.
+    ReadMaxRows = ReadMinRows = NoneType
 
     class SupportsTriggerAvailableNow:
-        pass
-
-    class ReadMaxRows:
-        pass
-
-    class ReadMinRows:
         pass
 
 
@@ -199,6 +195,7 @@ class StreamReader(Noted, DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options):
         super().__init__(options)
+        self.planned = {"at": 0}
         self.note("streamReader")
 
     def initialOffset(self):
@@ -208,9 +205,9 @@ class StreamReader(Noted, DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start=None, limit=None):
         end = int(self.recording.get(f"end-{self.options['who']}", "0"))
-        if start is None:  # Before Spark 4.2.
-            answer = self._offset(end)
-            self.note("latestOffset", start=None, limit=None, answer=answer)
+        if limit is None:  # Before Spark 4.2.
+            answer = self._offset(min(end, self.planned["at"] + 10))
+            self.note("latestOffset", start=start, limit=limit, answer=answer)
             return answer
         if isinstance(limit, ReadMaxRows):
             end = min(end, start["at"] + limit.max_rows)
@@ -233,6 +230,7 @@ class StreamReader(Noted, DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.note("prepareForTriggerAvailableNow")
 
     def partitions(self, start, end):
+        self.planned = end
         self.note("partitions", start=start, end=end)
         if self.options.get("tasks") == "0":
             return []

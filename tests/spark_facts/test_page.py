@@ -11,7 +11,7 @@ def test_the_page_is_what_the_tests_say():
 
 def test_what_rests_on_it_is_there():
     for path in files():
-        for name, statement, modules in facts(path):
+        for name, statement, _, modules in facts(path):
             assert statement, name
             assert modules, name
             assert all((ROOT / module).exists() for module in modules), f"{name}: {modules}"
