@@ -14,11 +14,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import types as t
-from pyspark.sql.pandas.types import from_arrow_type
 
 from spark_eos.errors import SchemaMismatchError
 from spark_eos.log.data.layout import SPARK_FIELD, normalise_type
-from spark_eos.spark.version import to_arrow_type
+from spark_eos.spark.version import from_arrow_type, to_arrow_type
 
 __all__ = [
     "annotated",
@@ -158,7 +157,7 @@ def plain_type(type_: Any, path: str) -> str | None:
 
 def of_arrow(type_: pa.DataType) -> Any:
     """Spark's type of Arrow's; a timestamp without a time zone stays one."""
-    return from_arrow_type(type_, prefer_timestamp_ntz=True)
+    return from_arrow_type(type_)
 
 
 def arrow_type(type_: Any) -> pa.DataType:

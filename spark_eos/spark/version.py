@@ -32,6 +32,7 @@ __all__ = [
     "ReadMinRows",
     "SupportsTriggerAvailableNow",
     "check_version",
+    "from_arrow_type",
     "to_arrow_schema",
     "to_arrow_type",
 ]
@@ -105,6 +106,32 @@ def to_arrow_type(type_: DataType) -> pa.DataType:
     from pyspark.sql.pandas.types import to_arrow_type as convert
 
     return convert(type_, **_in_utc())
+
+
+def from_arrow_type(type_: pa.DataType) -> Any:
+    """Spark's type of Arrow's; a timestamp without a time zone stays one."""
+    from pyspark.sql.pandas.types import from_arrow_type as convert
+
+    try:
+        return convert(type_, prefer_timestamp_ntz=True)
+    except TypeError:  # Spark 4.1, where a field `wkb` of a struct has no metadata.
+        return convert(_with_metadata(type_), prefer_timestamp_ntz=True)
+
+
+def _with_metadata(type_: pa.DataType) -> pa.DataType:
+    """The type with metadata, which say nothing, at each field of a struct that has none."""
+    import pyarrow as pa
+
+    def field(of: pa.Field) -> pa.Field:
+        return of.with_type(_with_metadata(of.type)).with_metadata(of.metadata or {b"": b""})
+
+    if pa.types.is_struct(type_):
+        return pa.struct([field(type_.field(number)) for number in range(type_.num_fields)])
+    if pa.types.is_map(type_):
+        return pa.map_(field(type_.key_field), field(type_.item_field))
+    if pa.types.is_list(type_):
+        return pa.list_(field(type_.value_field))
+    return type_
 
 
 def check_version(version: str = SPARK) -> None:

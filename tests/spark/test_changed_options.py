@@ -10,7 +10,15 @@ from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from tests.spark.changed import CHANGES
 from tests.spark.changes import PAGE, Driven, OnSpark, render
 
-ROWS = pytest.mark.parametrize("change", [pytest.param(change, id=change.id) for change in CHANGES])
+_SINCE_4_2 = ("minOffsetsPerTrigger", "maxTriggerDelay")
+
+
+def row(change):
+    waits = any(name in change.id for name in _SINCE_4_2)
+    return pytest.param(change, id=change.id, marks=[pytest.mark.since("4.2")] if waits else [])
+
+
+ROWS = pytest.mark.parametrize("change", [row(change) for change in CHANGES])
 
 
 @pytest.fixture

@@ -43,6 +43,7 @@ def copied(engine, use, given, topic="out"):
     return len(engine.out(topic))
 
 
+@pytest.mark.since("4.2")
 def test_the_page_is_current():
     text = PAGE.read_text("utf-8")
     assert sorted(kinds(text)) == sorted(TABLES)

@@ -154,6 +154,7 @@ def test_a_wrong_way_to_say_so():
     assert "15 options are settings of Kafka's transport" in text
 
 
+@pytest.mark.since("4.2")
 def test_what_only_a_stream_or_only_a_batch_would_refuse_is_said_for_each():
     text = refused(
         lambda: parse_any_source(
@@ -178,6 +179,7 @@ def test_what_only_a_stream_or_only_a_batch_would_refuse_is_said_for_each():
     assert "option kafka.acks is a setting of Kafka's transport" in text
 
 
+@pytest.mark.since("4.2")
 def test_contradictions_are_all_named():
     text = refused(
         lambda: parse_source(

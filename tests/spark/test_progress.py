@@ -58,6 +58,7 @@ def test_a_source_is_described_by_its_log_and_topics(copied):
     assert query.lastProgress["sources"][0]["description"].startswith(SPARK)
 
 
+@pytest.mark.since("4.2")
 def test_a_source_says_how_far_it_is_behind(copied):
     bench, query, _, _ = copied
     reports = [query_progress(one, bench.url) for one in query.recentProgress]
@@ -90,6 +91,7 @@ def test_a_listener_has_metrics_while_the_query_runs(copied):
         assert [*registry.collect()] == []
 
 
+@pytest.mark.since("4.2")
 def test_the_log_knows_how_far_the_query_is(copied):
     bench, query, _, _ = copied
     found = lags(bench.log)
@@ -105,6 +107,7 @@ def test_the_log_knows_how_far_the_query_is(copied):
     assert [(one.offsets, one.records, one.time_ms) for one in found] == [(0, 0, 0)] * 3
 
 
+@pytest.mark.since("4.2")
 def test_bytes_are_those_of_the_batches(copied):
     bench, query, _, _ = copied
     all_bytes = sum(fetch.size for topic in ("src", "other") for fetch in bench.fetches(topic))
@@ -116,6 +119,7 @@ def test_bytes_are_those_of_the_batches(copied):
     assert behind[0] == pytest.approx(all_bytes - int(metrics[0]["numInputBytes"]), abs=20)
 
 
+@pytest.mark.since("4.2")
 def test_the_sink_is_described_by_what_the_micro_batch_wrote(copied):
     bench, query, _, _ = copied
     reports = [query_progress(one, bench.url) for one in query.recentProgress][:2]
@@ -136,6 +140,7 @@ def test_a_listener_is_told_the_same(copied):
     assert listener.last_progress(query) == told[-1]
 
 
+@pytest.mark.since("4.2")
 def test_a_listener_without_a_reachable_log_reports_what_the_progress_has(copied, tmp_path, caplog):
     _, query, _, _ = copied
 
@@ -180,6 +185,7 @@ def test_bytes_of_sealed_pages_are_estimated_without_a_read(bench):
     assert behind(1200) == 0
 
 
+@pytest.mark.since("4.2")
 def test_the_code_of_the_guide_runs(spark, tmp_path, capsys):
     page = (Path(__file__).parents[2] / "docs/guide/monitoring.md").read_text("utf-8")
     blocks = re.findall(

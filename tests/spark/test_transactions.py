@@ -79,6 +79,7 @@ def actions(bench, kind):
 # -- micro-batches ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.since("4.2")
 def test_frames_and_offsets_are_one_entry(queries, bench):
     def route(batch, batch_id):
         numbers = number(batch)
@@ -111,6 +112,7 @@ def test_frames_and_offsets_are_one_entry(queries, bench):
     assert bench.group("route") == {("src", 0): 20, ("src", 1): 20}
 
 
+@pytest.mark.since("4.2")
 def test_a_batch_that_is_repeated_is_written_once(queries, bench):
     fails, repetitions = [1], []
 
@@ -172,6 +174,7 @@ def test_a_second_transaction_of_a_batch_is_refused(queries, bench):
     assert bench.values("out") == [*range(30)]
 
 
+@pytest.mark.since("4.2")
 def test_a_batch_without_frames_commits_its_offsets(queries, bench):
     def route(batch, batch_id):
         with queries.transaction(batch, batch_id) as transaction:
@@ -183,6 +186,7 @@ def test_a_batch_without_frames_commits_its_offsets(queries, bench):
     assert bench.group("route") == {("src", 0): 15, ("src", 1): 15}
 
 
+@pytest.mark.since("4.2")
 def test_frames_of_every_kind(queries, bench, spark):
     """Cached ones, of other sources, written from threads, joined, with shuffles and limits."""
     other = spark.createDataFrame([(n, f"name {n}") for n in range(30)], "n int, name string")
@@ -205,6 +209,7 @@ def test_frames_of_every_kind(queries, bench, spark):
     assert counts == {"joined": 30, "shuffled": 30, "first": 9, "constant": 3}
 
 
+@pytest.mark.since("4.2")
 def test_a_topic_is_overwritten_together_with_an_append(queries, bench):
     def route(batch, batch_id):
         with queries.transaction(batch, batch_id) as transaction:
@@ -443,6 +448,7 @@ def test_a_write_that_still_runs_after_an_error_leaves_nothing(bench):
     assert bench.files("late") == set()
 
 
+@pytest.mark.since("4.2")
 def test_a_micro_batch_whose_write_still_runs_is_not_committed(queries, bench):
     """Neither are its offsets: Spark repeats the micro-batch, and its rows are there once."""
     ended, writings = threading.Event(), []

@@ -13,6 +13,8 @@ from spark_eos.spark.source.admission import TriggerDelay
 from spark_eos.spark.source.source import EosLogStreamReader
 from spark_eos.spark.version import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
+pytestmark = pytest.mark.since("4.2")  # An older Spark refuses them: test_versions.py
+
 
 @pytest.fixture
 def read(bench):
