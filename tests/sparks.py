@@ -9,7 +9,13 @@ from importlib.metadata import version
 
 import pytest
 
-SPARK = tuple(int(part) for part in version("pyspark").split(".")[:2])
+VERSION = version("pyspark")
+SPARK = tuple(int(part) for part in VERSION.split(".")[:2])
+
+
+def pytest_report_header() -> str:
+    """Which Spark it is."""
+    return f"Spark {VERSION}"
 
 
 def pytest_configure(config: pytest.Config) -> None:

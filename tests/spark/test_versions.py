@@ -1,0 +1,135 @@
+"""The versions of Spark: a slice of the tests on the oldest and the newest; scripts/test-matrix runs all on each."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as t
+
+from spark_eos.errors import ConfigError
+from spark_eos.spark import options, version
+from spark_eos.spark.options import parse_source
+from spark_eos.spark.schema import kafka_schema
+from spark_eos.spark.source import source
+from spark_eos.spark.source.source import EosLogStreamReader
+from spark_eos.testing.cloud_servers import HOME
+from spark_eos.testing.processes import ROOT
+from tests.sparks import SPARK
+
+SLICE = (
+    "tests/spark/test_exactly_once.py::test_a_killed_driver_loses_and_doubles_nothing[folder]",
+    "tests/spark/test_spark_types.py::test_every_type_comes_back_as_it_was",
+    "tests/spark/test_versions.py",
+)
+
+
+@pytest.mark.skipif(SPARK != (4, 2), reason="this is the slice")
+@pytest.mark.parametrize("other", ["4.1", "4.3"])
+def test_a_slice_of_the_tests(other, tmp_path):
+    spark = HOME / f"spark-{other}"
+    if not (spark / "version").exists():
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(
+            f"Spark {other} is not there: scripts/servers spark"
+        )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "--quick", *SLICE],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(spark), str(ROOT)]),
+            "PYTEST_DEBUG_TEMPROOT": str(tmp_path),
+            "PYTEST_ADDOPTS": "",
+        },
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert f"Spark {other}" in done.stdout
+
+
+@pytest.mark.parametrize("number", [f"{minor}.7" for minor in version.TRIED])
+def test_what_was_tried_is_taken(number):
+    version.check_version(number)
+
+
+@pytest.mark.parametrize("number", ["3.5.9", "4.0.5", "4.10.0", "5.0.0.dev1"])
+def test_what_was_not_tried_is_refused_by_its_number(number, monkeypatch):
+    monkeypatch.delenv(version.UNTRIED, raising=False)
+    with pytest.raises(ConfigError, match=rf"this is Spark {number}.*4\.1 to 4\.3.*{version.UNTRIED}=true"):
+        version.check_version(number)
+    monkeypatch.setenv(version.UNTRIED, "true")
+    version.check_version(number)
+
+
+def test_the_source_and_the_sink_ask_first(log_url, monkeypatch):
+    monkeypatch.setattr("spark_eos.spark.datasource.check_version", lambda: version.check_version("9.0.0"))
+    from spark_eos.spark.datasource import EosLogDataSource
+
+    with pytest.raises(ConfigError, match=r"this is Spark 9\.0\.0"):
+        EosLogDataSource({"path": log_url})
+
+
+@pytest.fixture
+def _old_spark(monkeypatch):
+    """A Spark that gives no limits, which is not told that there are any."""
+    for module in (options, source):
+        monkeypatch.setattr(module, "HAS_READ_LIMITS", False)
+        monkeypatch.setattr(module, "SPARK", "4.1.4")
+
+
+def given(bench, **more):
+    return {"path": bench.url, "subscribe": "src", "startingOffsets": "earliest", **more}
+
+
+@pytest.mark.usefixtures("_old_spark")
+def test_without_limits_a_source_that_waits_is_refused(bench):
+    with pytest.raises(ConfigError, match=r"minOffsetsPerTrigger needs Spark 4\.2 or later: Spark 4\.1\.4"):
+        parse_source(given(bench, minOffsetsPerTrigger="5"), streaming=True)
+
+
+@pytest.mark.usefixtures("_old_spark")
+def test_without_limits_all_is_read_and_the_limit_is_warned_of(bench, caplog):
+    bench.topic("src")
+    bench.produce("src", range(7))
+    reader = EosLogStreamReader(
+        parse_source(given(bench, maxOffsetsPerTrigger="2"), streaming=True), kafka_schema()
+    )
+    assert "maxOffsetsPerTrigger has no effect: Spark 4.1.4" in caplog.text
+    assert reader.latestOffset()["src"] == {"0": 7}
+
+
+def test_without_a_start_a_source_goes_on_where_the_last_plan_ended(bench):
+    bench.topic("src")
+    bench.produce("src", range(7))
+
+    def make():
+        return EosLogStreamReader(parse_source(given(bench), streaming=True), kafka_schema())
+
+    first = make()
+    end = first.latestOffset()
+    assert first.latestOffset() == end, "not planned yet: the same question"
+    first.partitions(first.initialOffset(), end)
+    bench.produce("src", range(3))
+    later = first.latestOffset()
+    assert (later["src"], later["@eoslog"]) == ({"0": 10}, end["@eoslog"])
+
+    again = make()  # What Spark 4.1 does at a restart, with all done.
+    again.partitions(end, end)
+    assert again.latestOffset() == later
+
+
+def test_a_struct_is_read_whose_fields_have_the_names_of_a_geometry():
+    shape = pa.struct([pa.field("wkb", pa.binary()), pa.field("srid", pa.int32())])
+    plain = t.StructType([t.StructField("wkb", t.BinaryType()), t.StructField("srid", t.IntegerType())])
+    for arrow, spark in (
+        (shape, plain),
+        (pa.list_(shape), t.ArrayType(plain)),
+        (pa.map_(pa.string(), shape), t.MapType(t.StringType(), plain)),
+        (pa.struct([pa.field("in", shape)]), t.StructType([t.StructField("in", plain)])),
+    ):
+        assert version.from_arrow_type(arrow) == spark
