@@ -19,6 +19,7 @@ from spark_eos.errors import ConfigError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark import SparkContext
     from pyspark.sql.types import DataType, StructType
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "SupportsTriggerAvailableNow",
     "check_version",
     "from_arrow_type",
+    "local_folders",
     "to_arrow_schema",
     "to_arrow_type",
 ]
@@ -132,6 +134,26 @@ def _with_metadata(type_: pa.DataType) -> pa.DataType:
     if pa.types.is_list(type_):
         return pa.list_(field(type_.value_field))
     return type_
+
+
+def local_folders(context: SparkContext) -> list[str]:
+    """Where the driver's JVM keeps its temporary files: what it tells the Python processes that it starts.
+
+    By handles of single methods. Py4J looks at all methods of a class, and those of ``SparkEnv`` in Spark 4.3 name a
+    class that PySpark does not ship.
+    """
+    jvm: Any = context._jvm  # noqa: SLF001
+    java, loader = jvm.java.lang, jvm.java.lang.Thread.currentThread().getContextClassLoader()
+
+    def found(name: str) -> Any:
+        return java.Class.forName(f"org.apache.spark.{name}", True, loader)
+
+    lookup, of = java.invoke.MethodHandles.publicLookup(), java.invoke.MethodType.methodType
+    env, blocks = found("SparkEnv"), found("storage.BlockManager")
+    arguments = jvm.java.util.ArrayList()
+    arguments.add(lookup.findStatic(env, "get", of(env)).invokeWithArguments(arguments))
+    manager = lookup.findVirtual(env, "blockManager", of(blocks)).invokeWithArguments(arguments)
+    return [*manager.diskBlockManager().localDirsString()]
 
 
 def check_version(version: str = SPARK) -> None:

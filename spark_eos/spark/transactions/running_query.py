@@ -9,6 +9,7 @@ from pyspark.errors import PySparkAttributeError
 
 from spark_eos.errors import CheckpointMismatchError, IllegalStateError
 from spark_eos.spark.sink.checkpoint import Checkpoint
+from spark_eos.spark.version import local_folders
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -72,6 +73,5 @@ def _of_connect(batch: DataFrame, batch_id: int, checkpoint: Checkpoint) -> Runn
 
 def _notes(context: SparkContext) -> Path | None:
     """Where Python processes of the driver's JVM keep their notes. Spark tells it to those that it starts alone."""
-    environment = context._jvm.org.apache.spark.SparkEnv.get()  # type: ignore[union-attr]  # noqa: SLF001
-    folders = environment.blockManager().diskBlockManager().localDirsString()
-    return Path(folders[0], "eoslog") if len(folders) else None
+    folders = local_folders(context)
+    return Path(folders[0], "eoslog") if folders else None
