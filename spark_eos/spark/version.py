@@ -8,6 +8,8 @@ recordings.
 from __future__ import annotations
 
 import os
+import sys
+import threading
 from dataclasses import dataclass
 from functools import cache
 from inspect import signature
@@ -20,6 +22,7 @@ from spark_eos.errors import ConfigError
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
 __all__ = [
@@ -35,6 +38,7 @@ __all__ = [
     "check_version",
     "from_arrow_type",
     "local_folders",
+    "session_of_query",
     "to_arrow_schema",
     "to_arrow_type",
 ]
@@ -154,6 +158,22 @@ def local_folders(context: SparkContext) -> list[str]:
     arguments.add(lookup.findStatic(env, "get", of(env)).invokeWithArguments(arguments))
     manager = lookup.findVirtual(env, "blockManager", of(blocks)).invokeWithArguments(arguments)
     return [*manager.diskBlockManager().localDirsString()]
+
+
+def session_of_query(batch: DataFrame) -> SparkSession:
+    """The session that knows the query, in a process of Spark Connect's server that runs its ``foreachBatch``.
+
+    Since Spark 4.3 the session of ``batch`` is a clone, which knows no query. The one that the query was started in is
+    a variable of the process's main function, and nowhere else.
+    """
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001
+    while frame is not None:
+        if frame.f_code.co_filename.endswith("foreach_batch_worker.py"):
+            session: SparkSession | None = frame.f_locals.get("spark_connect_session")
+            if session is not None:
+                return session
+        frame = frame.f_back
+    return batch.sparkSession
 
 
 def check_version(version: str = SPARK) -> None:
