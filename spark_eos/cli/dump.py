@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from spark_eos.log.log import Log
-from spark_eos.log.time_travel import earliest, replay, state_at
+from spark_eos.log.time_travel import earliest, replay_what_is_left, state_at
 from spark_eos.protocol.actions import DECLARED, Request
 from spark_eos.protocol.index import Kind
 from spark_eos.protocol.rules.apply import Rejected, apply
@@ -27,8 +27,12 @@ def dump(log: Log, first: int = 0) -> Iterator[dict[str, Any]]:
     elif begin.seq == 0:
         begin = EMPTY
     topics = {topic.topic_id: name for name, topic in begin.topics.items()}
-    for step in replay(log, begin, log.state.seq):
+    seen = begin
+    for step in replay_what_is_left(log, begin, log.state.seq):
         seq, state = step.entry.seq, step.before
+        if state is not seen:  # Entries between were retired.
+            topics.update((topic.topic_id, name) for name, topic in state.topics.items())
+        seen = step.after
         for request in step.entry.requests:
             before = state
             state, outcome = apply(before, request)

@@ -24,6 +24,7 @@ from spark_eos.storage import MemoryStore
 from spark_eos.testing import crash_points
 from tests.crashpoints.test_maintenance import Interrupted
 from tests.maintenance.world import Clock, append, created, values
+from verification.retiring import RETIRED_AT_ONCE
 
 _WRITER = """
 import sys
@@ -43,7 +44,7 @@ except NotALogError as error:
 
 def test_writers_go_on_until_the_log_is_closed_and_nothing_is_lost_or_doubled(tmp_path, capsys):
     old, new = str(tmp_path / "old"), str(tmp_path / "new")
-    Log.create(old, snapshot_interval=20).ensure_topic("t")
+    Log.create(old, snapshot_interval=20, config=RETIRED_AT_ONCE).ensure_topic("t")
     writers = [
         subprocess.Popen([sys.executable, "-c", _WRITER, old], stdout=subprocess.PIPE, text=True)
         for _ in range(2)

@@ -11,12 +11,13 @@ from spark_eos.cli.command import main
 from spark_eos.clients.records import ConsumerGroupMetadata
 from spark_eos.log.log import Log
 from spark_eos.log.time_travel import iso
+from verification.retiring import RETIRED_AT_ONCE
 
 
 @pytest.fixture
 def log(log_url):
     """Entries 0: the log, 1: the producer, 2: topic t, 3: COMMIT, 4: ABORT, 5: topic u, 6: COMMIT."""
-    log = Log.create(log_url, snapshot_interval=5)
+    log = Log.create(log_url, snapshot_interval=5, config=RETIRED_AT_ONCE)
     log.does_maintenance = False
     producer = Producer(log_url, {"transactional.id": "app"})
     producer.init_transactions()

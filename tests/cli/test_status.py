@@ -25,6 +25,7 @@ from spark_eos.tables import Tables
 from spark_eos.tables.delta import DeltaTarget
 from tests.expiration import no_expiration
 from tests.log.fakes import FakeClock
+from verification.retiring import RETIRED_AT_ONCE
 
 DOCS = Path(__file__).parents[2] / "docs"
 HOUR_S = 3600.0
@@ -159,7 +160,7 @@ def test_a_clock_that_was_ahead(log, clock):
 
 def test_entries_without_a_snapshot(clock, monkeypatch):
     monkeypatch.setattr(status_module, "_UNSEALED", 10)
-    log = Log.create(MemoryStore(), clock, snapshot_interval=5)
+    log = Log.create(MemoryStore(), clock, snapshot_interval=5, config=RETIRED_AT_ONCE)
     log.does_maintenance = False
     for number in range(12):
         log.commit(lambda _, number=number: (RaiseStagingFloor(number),))

@@ -29,6 +29,7 @@ from spark_eos.storage import PosixStore
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
 from tests.log.fakes import FakeClock, create
+from verification.retiring import RETIRED_AT_ONCE
 
 T0 = TopicPartition("t", 0)
 
@@ -86,7 +87,7 @@ def made_anew(url: Path, _copy: Path) -> None:
 @pytest.mark.parametrize("change", [put_back, moved, entries_alone, removed, made_anew])
 def test_clients_of_a_history_that_is_gone(tmp_path, change, interval):
     url, copy = tmp_path / "log", tmp_path / "copy"
-    Log.create(url, snapshot_interval=interval).ensure_topic("t")
+    Log.create(url, snapshot_interval=interval, config=RETIRED_AT_ONCE).ensure_topic("t")
     producer, consumer = Producer(url), Consumer(url, {"auto.offset.reset": "earliest"})
     transactional = Producer(url, {"transactional.id": "tx"})
     transactional.init_transactions()
@@ -127,7 +128,7 @@ def test_clients_of_a_history_that_is_gone(tmp_path, change, interval):
 def test_a_copy_over_the_living_log_takes_nothing_away(tmp_path):
     """`cp -a` without deletion: all is there that was written since, and retired names share a file it writes to."""
     url, copy = tmp_path / "log", tmp_path / "copy"
-    Log.create(url, snapshot_interval=4).ensure_topic("t")
+    Log.create(url, snapshot_interval=4, config=RETIRED_AT_ONCE).ensure_topic("t")
     producer = Producer(url)
     sleeper = Log.open(url)
     send(producer, *(b"a%d" % at for at in range(6)))
@@ -201,7 +202,7 @@ def test_files_that_are_put_back_in_the_middle_of_a_commit(tmp_path):
 
 def test_maintenance_leaves_another_history_alone(tmp_path):
     url, copy = tmp_path / "log", tmp_path / "copy"
-    log = Log.create(url, snapshot_interval=4)
+    log = Log.create(url, snapshot_interval=4, config=RETIRED_AT_ONCE)
     log.does_maintenance = False
     log.commit(create("a"))
     copied(url, copy)
@@ -219,7 +220,7 @@ def test_maintenance_leaves_another_history_alone(tmp_path):
 def test_maintenance_that_was_sure_a_moment_ago_leaves_another_history_alone(tmp_path):
     """In a folder it looks each time: whether the log is still the same one is asked once a minute only."""
     url, copy = tmp_path / "log", tmp_path / "copy"
-    log = Log.create(url, snapshot_interval=4)
+    log = Log.create(url, snapshot_interval=4, config=RETIRED_AT_ONCE)
     log.does_maintenance = False
     for at in range(10):
         log.commit(create(f"a{at}"))
@@ -255,7 +256,7 @@ def test_a_reader_takes_no_entry_behind_another_history(tmp_path):
 def test_entries_that_a_copy_has_brought_back_are_retired_again(tmp_path):
     """The log is put back with the same newest entry: the process goes on, and retires from the oldest on."""
     url, copy = tmp_path / "log", tmp_path / "copy"
-    log = Log.create(url, snapshot_interval=4)
+    log = Log.create(url, snapshot_interval=4, config=RETIRED_AT_ONCE)
     log.does_maintenance = False
     for at in range(20):
         log.commit(create(f"a{at}"))
@@ -272,7 +273,7 @@ def test_entries_that_a_copy_has_brought_back_are_retired_again(tmp_path):
 def test_an_empty_entry_proves_no_history(tmp_path):
     """A process that slept has retired it behind the end of the log that was put back."""
     url, copy = tmp_path / "log", tmp_path / "copy"
-    log = Log.create(url, snapshot_interval=4)
+    log = Log.create(url, snapshot_interval=4, config=RETIRED_AT_ONCE)
     log.does_maintenance = False
     for at in range(10):
         log.commit(create(f"a{at}"))
@@ -304,7 +305,7 @@ def test_files_that_are_put_back_while_entries_are_retired(tmp_path, caplog, whe
             if not self.left and when == "after":
                 put_back(url, copy)
 
-    Log.create(url, snapshot_interval=4)
+    Log.create(url, snapshot_interval=4, config=RETIRED_AT_ONCE)
     clock = FakeClock()
     log = Log.open(Changing(url), clock)
     log.does_maintenance = False
@@ -342,7 +343,7 @@ def test_files_that_are_put_back_while_entries_are_retired(tmp_path, caplog, whe
 def test_a_process_that_is_paused_before_it_stores_a_snapshot(tmp_path, monkeypatch, others, reply):
     """It wakes in another history, which may have a snapshot of that name: only its own one is deleted."""
     url, copy = tmp_path / "log", tmp_path / "copy"
-    log = Log.create(url, snapshot_interval=4)
+    log = Log.create(url, snapshot_interval=4, config=RETIRED_AT_ONCE)
     log.does_maintenance = False
     log.commit(create("a"))
     copied(url, copy)
@@ -377,7 +378,7 @@ def test_a_process_that_is_paused_before_it_stores_a_snapshot(tmp_path, monkeypa
 def test_a_snapshot_is_withdrawn_by_its_own_name(tmp_path, monkeypatch):
     """Though the process has passed another boundary since it began to store it."""
     url, copy = tmp_path / "log", tmp_path / "copy"
-    log = Log.create(url, snapshot_interval=4)
+    log = Log.create(url, snapshot_interval=4, config=RETIRED_AT_ONCE)
     log.does_maintenance = False
     log.commit(create("a"))
     copied(url, copy)
@@ -400,7 +401,7 @@ def test_a_snapshot_is_withdrawn_by_its_own_name(tmp_path, monkeypatch):
 
 def test_a_snapshot_of_another_history_is_not_believed(tmp_path):
     url, copy = tmp_path / "log", tmp_path / "copy"
-    log = Log.create(url, snapshot_interval=4)
+    log = Log.create(url, snapshot_interval=4, config=RETIRED_AT_ONCE)
     log.commit(create("a"))
     copied(url, copy)
     for at in range(10):
@@ -419,7 +420,7 @@ def test_a_snapshot_of_another_history_is_not_believed(tmp_path):
 def test_a_process_that_slept_through_another_history(tmp_path, sleeper):
     """Where it stood is retired in the history that is there when it wakes, and the files tell nothing any more."""
     url, copy = tmp_path / "log", tmp_path / "copy"
-    Log.create(url, snapshot_interval=4).ensure_topic("t")
+    Log.create(url, snapshot_interval=4, config=RETIRED_AT_ONCE).ensure_topic("t")
     producer, consumer = Producer(url), Consumer(url, {"auto.offset.reset": "earliest"})
     consumer.assign([T0])
     send(producer, b"a0")
@@ -462,7 +463,7 @@ def test_a_writer_that_slept_in_its_commit_leaves_nothing_in_another_history(tmp
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_process_that_slept_in_one_history_goes_on(tmp_path, times):
     url = tmp_path / "log"
-    Log.create(url, snapshot_interval=4).ensure_topic("t")
+    Log.create(url, snapshot_interval=4, config=RETIRED_AT_ONCE).ensure_topic("t")
     producer, consumer = Producer(url), Consumer(url, {"auto.offset.reset": "earliest"})
     consumer.assign([T0])
     send(producer, b"a0")
@@ -485,7 +486,7 @@ def far():
     """A log where each call of the store is a request, its store, and its clock."""
     store, clock = FaultyStore(MemoryStore()), FakeClock()
     store.requests_are_free = False
-    log = Log.create(store, clock)
+    log = Log.create(store, clock, config=RETIRED_AT_ONCE)
     log.does_maintenance = False
     log.commit(create("a"))
     log.commit(create("b"))
@@ -695,7 +696,7 @@ def test_maintenance_looks_again_while_it_overwrites(far, monkeypatch):
 @pytest.fixture
 def doubtful(tmp_path):
     """A log whose store may lose replies, and which asks once; the same log of another process."""
-    Log.create(tmp_path / "log", snapshot_interval=4).commit(create("a"))
+    Log.create(tmp_path / "log", snapshot_interval=4, config=RETIRED_AT_ONCE).commit(create("a"))
     store = FaultyStore(PosixStore(tmp_path / "log"))
     log, other = Log.open(store, FakeClock(), Retry(deadline_s=0)), Log.open(tmp_path / "log")
     log.does_maintenance = other.does_maintenance = False

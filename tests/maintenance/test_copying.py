@@ -30,6 +30,7 @@ from spark_eos.maintenance.verify.verify import Verdict, verify
 from spark_eos.protocol.rules import sealing
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import FaultyStore
+from verification.retiring import RETIRED_AT_ONCE
 
 from .world import Watched, append, created, grown, listed, roll, values
 
@@ -315,7 +316,7 @@ while True:
 
 
 def test_copies_of_a_log_that_processes_write_to_and_maintain(log_url, tmp_path, capsys):
-    log = Log.create(log_url, snapshot_interval=5)
+    log = Log.create(log_url, snapshot_interval=5, config=RETIRED_AT_ONCE)
     for topic in ("t", "u"):
         Admin(log).create_topic(topic, config={"file.delete.delay.ms": 0})
     commands = [[sys.executable, "-c", _WRITER, log_url, name] for name in ("a", "b")]
@@ -360,7 +361,7 @@ def records(log, topic):
 
 def test_into_a_bucket_and_back(tmp_path, bucket_url):
     """By a network that spoils requests: the same call goes on until it is done."""
-    log = Log.create(tmp_path / "log", snapshot_interval=5)
+    log = Log.create(tmp_path / "log", snapshot_interval=5, config=RETIRED_AT_ONCE)
     log.ensure_topic("t")
     append(log, *range(12))
     persistently(lambda: copy_log(tmp_path / "log", bucket_url, print))

@@ -25,6 +25,7 @@ from spark_eos.errors import StorePermissionError
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.storage import MemoryStore, PosixStore
 from tests.security.roles import EARLIEST, maintain, transact, values
+from verification.retiring import RETIRED_AT_ONCE
 
 # What is imported late is imported now: other users cannot read this one's Python.
 warm = Log.create(MemoryStore())
@@ -89,7 +90,7 @@ def folder():
 
 
 MAKE = """
-    log = Log.create(url, snapshot_interval=5)
+    log = Log.create(url, snapshot_interval=5, config=RETIRED_AT_ONCE)
     Admin(url).create_topic("t", 2, config={"file.delete.delay.ms": 0, "segment.format": "parquet"})
     transact(url, {}, 12)
     log.follow()

@@ -8,11 +8,12 @@ from spark_eos import Admin, Log, Producer
 from spark_eos.storage import MemoryStore
 from spark_eos.ui.areas import takeovers
 from spark_eos.ui.follower import Follower
+from verification.retiring import RETIRED_AT_ONCE
 
 
 @pytest.fixture
 def log():
-    made = Log.create(MemoryStore(), snapshot_interval=20)
+    made = Log.create(MemoryStore(), snapshot_interval=20, config=RETIRED_AT_ONCE)
     Admin(made).create_topic("orders", 1)
     return made
 
