@@ -43,6 +43,7 @@ __all__ = [
     "replay",
     "replay_what_is_left",
     "state_at",
+    "state_before",
     "time_ms",
     "topic_as_of",
 ]
@@ -73,6 +74,14 @@ def state_at(log: Log, seq: int) -> State:
     for step in replay(log, state, seq):
         state = step.after
     return state
+
+
+def state_before(log: Log, first: int) -> State:
+    """The state before entry ``first``, or the oldest one that there is: what to read on from."""
+    oldest = earliest(log)
+    if first - 1 > oldest.seq:
+        return state_at(log, min(first - 1, log.state.seq))
+    return EMPTY if oldest.seq == 0 else oldest
 
 
 def entry_at_time(log: Log, timestamp_ms: int) -> int:

@@ -278,7 +278,7 @@ MUTANTS = (
     ),
     Mutant(
         "one-snapshot-stays",
-        _SNAPSHOTS,
+        _HORIZON,
         "KEPT = 2\n",
         "KEPT = 1\n",
         "if the newest snapshot is damaged there is no other",
