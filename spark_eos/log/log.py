@@ -14,6 +14,7 @@ from spark_eos.log.clock import SYSTEM, Clock, Retry, new_id
 from spark_eos.log.commit.gaps import check_no_gap
 from spark_eos.log.data_place import check_place, free_place
 from spark_eos.log.environment import PROCESS, Environment
+from spark_eos.log.handle.unfinished import not_a_log
 from spark_eos.log.handle.writing import LogWriter
 from spark_eos.protocol.actions import Action, AlterLog, CreateLog, PlaceData
 from spark_eos.protocol.state import EMPTY, State
@@ -112,10 +113,7 @@ class Log(LogWriter):
         store = url if isinstance(url, Store) else open_store(url, settings)
         log = cls(store, clock, retry, environment=environment)
         if log.follow().seq < 0:
-            raise NotALogError(
-                f"{store.url} is not a log: it has no {paths.entry(0)}. Reading never creates a log; check the "
-                "path, or write to it first"
-            )
+            raise not_a_log(store)
         check_place(store.settings, log.state, store.url)
         check_no_gap(store, log.state, log.follow, clock, retry or Retry())
         log.time.saw(log.state)
@@ -179,10 +177,7 @@ class Log(LogWriter):
             raise LogExistsError(f"{store.url} holds a log already")
         foreign = _foreign(store)
         if foreign == paths.COPY:
-            raise NotALogError(
-                f"{store.url} holds an unfinished copy: run the same eoslog copy or eoslog restore again, or choose "
-                "another place"
-            )
+            raise not_a_log(store)
         if foreign is not None:
             raise NotALogError(
                 f"{store.url} is not a log and not empty (it holds {foreign!r}): a log is not created among other "

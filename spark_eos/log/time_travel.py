@@ -35,6 +35,7 @@ from spark_eos.protocol.types import TopicPartition
 __all__ = [
     "Step",
     "as_of",
+    "check_entry",
     "earliest",
     "entry_at_time",
     "iso",
@@ -65,15 +66,20 @@ def state_at(log: Log, seq: int) -> State:
 
     Raises `InvalidRequestError`, naming the earliest one there is, if ``seq`` is retired or not there yet.
     """
-    newest = log.state if log.state.seq >= seq else log.follow()
-    if newest.seq == seq:
-        return newest
-    if not 0 <= seq < newest.seq:
-        raise InvalidRequestError(f"{log.url} has no entry {seq}: its entries are 0 to {newest.seq}")
+    check_entry(log, seq)
+    if log.state.seq == seq:
+        return log.state
     state = next(_decoded(log, _stored(log, seq)), EMPTY)
     for step in replay(log, state, seq):
         state = step.after
     return state
+
+
+def check_entry(log: Log, seq: int) -> None:
+    """Raise `InvalidRequestError`, naming the newest entry, if ``seq`` is none of the log. It may be retired."""
+    newest = log.state if log.state.seq >= seq else log.follow()
+    if not 0 <= seq <= newest.seq:
+        raise InvalidRequestError(f"{log.url} has no entry {seq}: its entries are 0 to {newest.seq}")
 
 
 def state_before(log: Log, first: int) -> State:
