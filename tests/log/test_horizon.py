@@ -176,6 +176,14 @@ def test_the_floor(log):
     assert floor(log, 2**50, []) == NOWHERE
 
 
+def test_a_process_that_only_reads_remembers_few_times(log):
+    horizon = Horizon(log.store)
+    for at in range(2000):
+        horizon.saw(replace(log.state, seq=5 * at + 5, timestamp_ms=at))
+    assert len(horizon._times) <= 256
+    assert max(horizon._times) == 10_000
+
+
 def test_times_that_a_wrong_clock_made_keep_nothing_for_ever(log):
     """The log's time was set back after the second one."""
     known = states(log, 10**9, 2 * 10**9, 1000, 2000, resets=[2])

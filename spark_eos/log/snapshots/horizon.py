@@ -50,6 +50,10 @@ def spread(seqs: Iterable[int]) -> set[int]:
     return set(kept)
 
 
+_REMEMBERED = 256
+"""Snapshots whose times are remembered. Those of others are read again."""
+
+
 class _Time(NamedTuple):
     """The log's time at a snapshot, and how often it was set back before."""
 
@@ -69,8 +73,10 @@ class Horizon:
         self._times: dict[int, _Time] = {}
 
     def saw(self, state: State) -> None:
-        """Remember what time it was at a boundary."""
+        """Remember what time it was at a boundary. Not for ever: a process that only reads never asks for the floor."""
         self._times[state.seq] = _Time(state.timestamp_ms, state.time_resets)
+        if len(self._times) > _REMEMBERED:
+            self._times = dict([*self._times.items()][_REMEMBERED // 2 :])
 
     def floor(self, state: State, snapshots: Iterable[int]) -> int:
         """The newest of these snapshots up to which no reader needs the entries; `NOWHERE`: all are needed.
