@@ -217,7 +217,9 @@ def memory(follower: list[tuple[int, int]], transactions: int) -> list[Row]:
 
 def in_one_batch(url: str, records: int) -> None:
     """The same records in one transaction."""
-    log = Log.create(url)
+    log = Log.create(
+        url, config={"metadata.max.retention.ms": 1}
+    )  # A run is shorter than the default, an hour.
     topic = log.ensure_topic(TOPIC)
     with log.stage(topic) as writer:
         values = [b"the value of record %08d" % number for number in range(10)]

@@ -15,6 +15,8 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+from verification.retiring import RETIRED_AT_ONCE
+
 SCENARIOS = {}
 
 QUERY = "0d0b5c76-2e62-4a4c-9ab1-7d0f9b3f8a53"
@@ -126,7 +128,7 @@ def snapshot(folder):
     from spark_eos import Producer
     from spark_eos.log.log import Log
 
-    log = Log.create(folder, snapshot_interval=4)
+    log = Log.create(folder, snapshot_interval=4, config=RETIRED_AT_ONCE)
     producer = Producer(log)
     with watched():
         for _ in range(12):

@@ -37,6 +37,7 @@ from spark_eos.testing.memory_table import MemoryTable
 from tests.conformance.helpers import ENTRIES, append, run, transactional, values
 from tests.log.fakes import FakeClock
 from tests.values.registry_server import RegistryServer
+from verification.retiring import RETIRED_AT_ONCE
 
 T0 = TopicPartition("t", 0)
 
@@ -298,7 +299,9 @@ def diverged_log(env):
 def commit_outcome_lost(env):
     """A successor has gone on, and the entry that may hold the commit is retired."""
     store = FaultyStore(MemoryStore())
-    log = Log.create(store, clock=env.clock, retry=Retry(deadline_s=0), snapshot_interval=4)
+    log = Log.create(
+        store, clock=env.clock, retry=Retry(deadline_s=0), snapshot_interval=4, config=RETIRED_AT_ONCE
+    )
     producer = Producer(log, {"transactional.id": "app"})
     producer.init_transactions()
     producer.begin_transaction()

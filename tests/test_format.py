@@ -20,6 +20,7 @@ from spark_eos.protocol.actions import RaiseStagingFloor
 from spark_eos.protocol.encoding import index_pages, schema, snapshot_schema
 from spark_eos.protocol.encoding.avro import fingerprint
 from tests import format_reader
+from verification.retiring import RETIRED_AT_ONCE
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/reference/format.md"
@@ -120,7 +121,7 @@ def read(log, topic, partitions):
 def test_it_sees_what_a_consumer_sees(tmp_path):
     """Transactions with each end, one that is open, a retry, compaction, rolling, and a snapshot."""
     url = str(tmp_path / "log")
-    log = Log.create(url, snapshot_interval=10, entries_per_folder=20)
+    log = Log.create(url, snapshot_interval=10, config=RETIRED_AT_ONCE, entries_per_folder=20)
     config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0, "compression.type": "zstd"}
     log.commit(lambda _: (new_topic("orders", 3, config),))
     with Producer(url) as plain_producer, Producer(url, {"transactional.id": "t"}) as producer:

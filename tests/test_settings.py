@@ -36,9 +36,11 @@ from spark_eos.errors import (
 from spark_eos.log.data.parquet.reader import read_footer
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
+from spark_eos.log.time_travel import earliest
 from spark_eos.maintenance.retention import Retention
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.maintenance.vacuum import Vacuum
+from spark_eos.storage import MemoryStore
 from tests.clients.group_world import beats, held, member_id, settle
 from tests.log.fakes import FakeClock
 from tests.settings_world import AT, Effect, World, refusal
@@ -302,8 +304,21 @@ def hours_ahead(world, name, value):
     return (world.log.follow().timestamp_ms - before) // 3_600_000
 
 
+def readable(world, name, value):
+    """How many seconds of a log of 200 can be read entry by entry."""
+    log = Log.create(MemoryStore(), world.log.clock, snapshot_interval=2, config={name: value})
+    log.does_maintenance = False
+    for at in range(20):
+        log.clock.now += 10
+        log.ensure_topic(f"t{at}")
+        log.maintenance.snapshot()
+        log.maintenance.retire(log.state, 100)
+    return (log.state.timestamp_ms - earliest(log).timestamp_ms) // 1000
+
+
 LOG = {
     "entry.timestamp.after.max.ms": Effect(hours_ahead, {"3600000": 0, "172800000": 48}),
+    "metadata.max.retention.ms": Effect(readable, {"1": 20, "60000": 60, "3600000": 200}),
     "offsets.retention.minutes": Effect(expired, {"1": ([], [], ["g"]), "2": ([], [], [])}),
     "producer.id.expiration.ms": Effect(expired, {"99000": ([0], [], []), "101000": ([], [], [])}),
     "transactional.id.expiration.ms": Effect(expired, {"99000": ([], ["app"], []), "101000": ([], [], [])}),

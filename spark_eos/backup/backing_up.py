@@ -23,6 +23,7 @@ from spark_eos.errors import ConfigError, CorruptRecordError, EosLogError, NotAL
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.data_place import check_apart, data_place
+from spark_eos.log.handle.unfinished import not_a_log
 from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.protocol.actions import CreateLog
 from spark_eos.protocol.encoding.entries import decode_entry
@@ -122,7 +123,7 @@ def _log_id(source: Store) -> str:
     try:
         data = source.read(paths.entry(0))
     except ObjectNotFoundError:
-        raise NotALogError(f"{source.url} is not a log: it has no {paths.entry(0)}. Check the path") from None
+        raise not_a_log(source) from None
     for action in decode_entry(data, 0, f"{source.url}/{paths.entry(0)}").requests[0].actions:
         if isinstance(action, CreateLog):
             return action.log_id

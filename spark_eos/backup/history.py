@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from spark_eos.backup.manifest import Manifest, Pack
 from spark_eos.backup.repository import Repository, is_there
-from spark_eos.errors import CorruptRecordError, EosLogError, NotALogError, ObjectNotFoundError
+from spark_eos.errors import CorruptRecordError, EosLogError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.commit.closing import is_closing
+from spark_eos.log.handle.unfinished import not_a_log
 from spark_eos.protocol.actions import AppendBatches, Entry, ReplaceSegments
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.snapshots import decode_snapshot
@@ -73,7 +74,7 @@ def read_history(
     Raises `NotALogError`, `CorruptRecordError`, and what the stores raise.
     """
     if not is_there(source, paths.entry(0)):
-        raise NotALogError(f"{source.url} is not a log: it has no {paths.entry(0)}. Check the path")
+        raise not_a_log(source)
     if earlier is not None and not newest:
         with suppress(_GapError, CorruptRecordError, ObjectNotFoundError):
             return _going_on(source, repository, earlier)

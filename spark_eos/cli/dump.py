@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from spark_eos.log.log import Log
-from spark_eos.log.time_travel import earliest, replay, state_at
+from spark_eos.log.time_travel import replay_what_is_left, state_before
 from spark_eos.protocol.actions import DECLARED, Request
 from spark_eos.protocol.index import Kind
 from spark_eos.protocol.rules.apply import Rejected, apply
-from spark_eos.protocol.state import EMPTY, PartitionKey, State
+from spark_eos.protocol.state import PartitionKey, State
 
 __all__ = ["dump"]
 
@@ -21,14 +21,14 @@ def dump(log: Log, first: int = 0) -> Iterator[dict[str, Any]]:
     Or from the earliest one that is not retired. What entries came to depends on those before, which are read
     from the nearest snapshot on. Raises `CorruptRecordError` and `UnsupportedVersionError`.
     """
-    begin = earliest(log)
-    if first - 1 > begin.seq:
-        begin = state_at(log, min(first - 1, log.state.seq))
-    elif begin.seq == 0:
-        begin = EMPTY
+    begin = state_before(log, first)
     topics = {topic.topic_id: name for name, topic in begin.topics.items()}
-    for step in replay(log, begin, log.state.seq):
+    seen = begin
+    for step in replay_what_is_left(log, begin, log.state.seq):
         seq, state = step.entry.seq, step.before
+        if state is not seen:  # Entries between were retired.
+            topics.update((topic.topic_id, name) for name, topic in state.topics.items())
+        seen = step.after
         for request in step.entry.requests:
             before = state
             state, outcome = apply(before, request)

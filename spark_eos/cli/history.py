@@ -16,8 +16,9 @@ from spark_eos.cli.parsing import Command
 if TYPE_CHECKING:
     from spark_eos.log.history import Changes, Transaction
     from spark_eos.log.log import Log
+    from spark_eos.protocol.state import State
 
-__all__ = ["app"]
+__all__ = ["app", "tell_retired"]
 
 app = typer.Typer()
 
@@ -39,8 +40,12 @@ def dump(
 ) -> None:
     """Show the entries of the transaction log."""
     from spark_eos.cli.dump import dump as lines_of
+    from spark_eos.log.time_travel import check_entry, earliest
 
-    for line in lines_of(open_log(url, command_config), first):
+    log = open_log(url, command_config)
+    check_entry(log, first)
+    tell_retired(earliest(log), first)
+    for line in lines_of(log, first):
         if as_json:
             print_json(line)
         else:
@@ -67,19 +72,23 @@ def history(
 ) -> None:
     """List the transactions that ended, oldest first."""
     from spark_eos.log.history import transactions
-    from spark_eos.log.time_travel import earliest, entry_at_time, iso
+    from spark_eos.log.time_travel import check_entry, earliest, entry_at_time
 
     first = 0 if since is None else _place(since, "--since")
     end = None if until is None else _place(until, "--until")
+    if end is not None and type(first) is type(end) and first > end:
+        raise typer.BadParameter(f"{since} comes after {until}, the last one", param_hint="'--since'")
     log = open_log(url, command_config)
     oldest = earliest(log)
     if isinstance(first, _Time):
         # The first one that is not older; all that is there, if it is from before that.
         first = entry_at_time(log, first - 1) + 1 if first > oldest.timestamp_ms else 0
+    else:
+        check_entry(log, first)
     last = None if end is None else _entry(log, end)
-    if oldest.seq > 0 and first <= oldest.seq:
-        note = f"entries up to {oldest.seq} ({iso(oldest.timestamp_ms)}) are retired: what is there begins after it"
-        print(f"eoslog: {note}", file=sys.stderr)
+    if last is not None:
+        check_entry(log, last)
+    tell_retired(oldest, first)
     found = (one for one in transactions(log, first, last) if topic is None or topic in one.records)
     if as_json:
         for one in found:
@@ -110,6 +119,15 @@ def diff(
         _print_lines(found)
     else:
         _print_changes(found)
+
+
+def tell_retired(oldest: State, first: int) -> None:
+    """Say on standard error if not all entries from ``first`` on are there, but those after ``oldest``."""
+    from spark_eos.log.time_travel import iso
+
+    if oldest.seq > 0 and first <= oldest.seq:
+        note = f"entries up to {oldest.seq} ({iso(oldest.timestamp_ms)}) are retired: what is there begins after it"
+        print(f"eoslog: {note}", file=sys.stderr)
 
 
 class _Time(int):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spark_eos.cli.history import tell_retired
 from spark_eos.cli.options import ConfigFile, Json, Url, admin, commas, open_log
 from spark_eos.cli.output import print_json, print_table
 from spark_eos.cli.parsing import Command, Commands
@@ -193,11 +194,14 @@ def show_fencings(
     as_json: Json = False,
 ) -> None:
     """List when producers were fenced, by whom and why, oldest first: a fenced one that still runs is a zombie."""
-    from spark_eos.log.time_travel import iso
+    from spark_eos.log.time_travel import check_entry, earliest, iso
     from spark_eos.monitoring.fencings import fencings
 
     log = open_log(url, command_config)
     last = log.state.seq
+    if since is not None:
+        check_entry(log, since)
+        tell_retired(earliest(log), since)
     first = max(last - _LOOKED_AT + 1, 0) if since is None else since
     found = (one for one in fencings(log, first, last) if transactional_id in {None, one.transactional_id})
     if as_json:

@@ -21,6 +21,13 @@ LOG = Table(
         "eoslog",
     ),
     Option(
+        "metadata.max.retention.ms",
+        _WHOLE,
+        3_600_000,
+        "So long entries can be read, for mirrors, histories and time travel; then a snapshot stands for them.",
+        "log/snapshots/horizon.py",
+    ),
+    Option(
         "offsets.retention.minutes",
         _WHOLE,
         10_080,

@@ -73,7 +73,10 @@ class Components:
         self.time.saw(state)
         self.committer = Committer(store, self.tail, self.in_doubt, clock, self.retry, self.time, environment)
         self.commit = environment.around_commit(self.committer.commit)
-        self.maintenance = BackgroundMaintenance(store, snapshots, clock, self._is_same, self.tail.check)
+        tail = self.tail
+        self.maintenance = BackgroundMaintenance(
+            store, snapshots, clock, self._is_same, tail.check, lambda: tail.state
+        )
         self.expiration_task = ExpirationTask(self.commit, store, clock, self.time)
         self.following = FollowingTask(self.commit, clock, self.decider)
 

@@ -10,7 +10,7 @@ from immutables import Map
 
 from spark_eos.errors import InvalidRequestError
 from spark_eos.log.log import Log
-from spark_eos.log.time_travel import earliest, replay, state_at
+from spark_eos.log.time_travel import earliest, replay_what_is_left, state_at
 from spark_eos.protocol.actions import DECLARED, CommitMicroBatch, Entry, Request
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.rules.apply import Accepted, apply, judged_by
@@ -82,8 +82,12 @@ def transactions(log: Log, first: int = 0, last: int | None = None) -> Iterator[
     last = end if last is None else min(last, end)
     start = oldest if first - 1 <= oldest.seq else state_at(log, min(first - 1, last))
     topics = {topic.topic_id: topic.name for topic in start.topics.values()}
-    for step in replay(log, start, last):
+    seen = start
+    for step in replay_what_is_left(log, start, last):
+        if step.before is not seen:  # Entries between were retired.
+            topics.update((topic.topic_id, topic.name) for topic in step.before.topics.values())
         yield from of_entry(step.entry, step.before, topics)
+        seen = step.after
 
 
 def of_entry(entry: Entry, state: State, topics: dict[str, str]) -> Iterator[Transaction]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 
+from spark_eos.config.log import LOG
+from spark_eos.config.reader import check_stored
 from spark_eos.errors import LogExistsError, NotALogError, StoreUnavailableError
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock, Retry, new_id
 from spark_eos.log.commit.gaps import check_no_gap
 from spark_eos.log.data_place import check_place, free_place
 from spark_eos.log.environment import PROCESS, Environment
+from spark_eos.log.handle.unfinished import not_a_log
 from spark_eos.log.handle.writing import LogWriter
-from spark_eos.protocol.actions import Action, CreateLog, PlaceData
+from spark_eos.protocol.actions import Action, AlterLog, CreateLog, PlaceData
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store, probe, shared_store
 from spark_eos.storage.forks import Lock
@@ -109,10 +113,7 @@ class Log(LogWriter):
         store = url if isinstance(url, Store) else open_store(url, settings)
         log = cls(store, clock, retry, environment=environment)
         if log.follow().seq < 0:
-            raise NotALogError(
-                f"{store.url} is not a log: it has no {paths.entry(0)}. Reading never creates a log; check the "
-                "path, or write to it first"
-            )
+            raise not_a_log(store)
         check_place(store.settings, log.state, store.url)
         check_no_gap(store, log.state, log.follow, clock, retry or Retry())
         log.time.saw(log.state)
@@ -127,6 +128,7 @@ class Log(LogWriter):
         *,
         snapshot_interval: int = 200,
         entries_per_folder: int = 100_000,
+        config: Mapping[str, object] | None = None,
         settings: Settings = NO_SETTINGS,
         environment: Environment = PROCESS,
     ) -> Log:
@@ -144,6 +146,8 @@ class Log(LogWriter):
             A snapshot may be taken after each this many entries. It never changes.
         entries_per_folder
             How many entries a folder holds; 0: all. It never changes.
+        config
+            Settings of the whole log, as `Admin.alter_log` changes them.
         settings
             Settings of an object store. With ``data.url`` data files are in a store of their own
             (docs/guide/stores/two-stores.md).
@@ -157,6 +161,8 @@ class Log(LogWriter):
 
         Raises
         ------
+        ConfigError
+            A setting is unknown or malformed.
         LogExistsError
             There is a log already.
         NotALogError
@@ -164,16 +170,14 @@ class Log(LogWriter):
         UnsupportedStoreError
             The store cannot carry a log.
         """
+        changes = check_stored(LOG, config or {})
         store = url if isinstance(url, Store) else open_store(url, settings)
         log = cls(store, clock, retry, environment=environment)
         if log.follow().seq >= 0:
             raise LogExistsError(f"{store.url} holds a log already")
         foreign = _foreign(store)
         if foreign == paths.COPY:
-            raise NotALogError(
-                f"{store.url} holds an unfinished copy: run the same eoslog copy or eoslog restore again, or choose "
-                "another place"
-            )
+            raise not_a_log(store)
         if foreign is not None:
             raise NotALogError(
                 f"{store.url} is not a log and not empty (it holds {foreign!r}): a log is not created among other "
@@ -185,6 +189,8 @@ class Log(LogWriter):
         actions: tuple[Action, ...] = (CreateLog(log_id, snapshot_interval, entries_per_folder),)
         if place:
             actions += (PlaceData(place),)
+        if changes:
+            actions += (AlterLog(tuple(sorted(changes.items()))),)
         log.commit(lambda state: () if state.log_id else actions, writer="create")
         if log.state.log_id != log_id:
             raise LogExistsError(f"{store.url} was created by another process at the same time")

@@ -1,12 +1,13 @@
 """A log as it was: the state after an earlier entry, as long as the entries are there that lead to it.
 
-Retired entries lead nowhere any more. The oldest state that can be had is that of the oldest snapshot, or of entry 0
-while nothing is retired.
+Retired entries lead nowhere any more (`spark_eos.log.snapshots.horizon`). The oldest state that can be had is that of
+the oldest snapshot, or of entry 0 while nothing is retired.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from typing import NamedTuple
 
@@ -34,16 +35,22 @@ from spark_eos.protocol.types import TopicPartition
 __all__ = [
     "Step",
     "as_of",
+    "check_entry",
     "earliest",
     "entry_at_time",
     "iso",
     "parse_time",
     "plan_as_of",
     "replay",
+    "replay_what_is_left",
     "state_at",
+    "state_before",
     "time_ms",
     "topic_as_of",
 ]
+
+
+_LOG = logging.getLogger(__name__)
 
 
 class Step(NamedTuple):
@@ -59,15 +66,28 @@ def state_at(log: Log, seq: int) -> State:
 
     Raises `InvalidRequestError`, naming the earliest one there is, if ``seq`` is retired or not there yet.
     """
-    newest = log.state if log.state.seq >= seq else log.follow()
-    if newest.seq == seq:
-        return newest
-    if not 0 <= seq < newest.seq:
-        raise InvalidRequestError(f"{log.url} has no entry {seq}: its entries are 0 to {newest.seq}")
-    state = next((found for found in _snapshots(log, seq)), EMPTY)
+    check_entry(log, seq)
+    if log.state.seq == seq:
+        return log.state
+    state = next(_decoded(log, _stored(log, seq)), EMPTY)
     for step in replay(log, state, seq):
         state = step.after
     return state
+
+
+def check_entry(log: Log, seq: int) -> None:
+    """Raise `InvalidRequestError`, naming the newest entry, if ``seq`` is none of the log. It may be retired."""
+    newest = log.state if log.state.seq >= seq else log.follow()
+    if not 0 <= seq <= newest.seq:
+        raise InvalidRequestError(f"{log.url} has no entry {seq}: its entries are 0 to {newest.seq}")
+
+
+def state_before(log: Log, first: int) -> State:
+    """The state before entry ``first``, or the oldest one that there is: what to read on from."""
+    oldest = earliest(log)
+    if first - 1 > oldest.seq:
+        return state_at(log, min(first - 1, log.state.seq))
+    return EMPTY if oldest.seq == 0 else oldest
 
 
 def entry_at_time(log: Log, timestamp_ms: int) -> int:
@@ -86,7 +106,7 @@ def entry_at_time(log: Log, timestamp_ms: int) -> int:
             )
         return newest.seq
     state, last = EMPTY, newest.seq
-    for found in _snapshots(log, newest.seq):
+    for found in _decoded(log, _stored(log, newest.seq)):
         if found.timestamp_ms <= timestamp_ms:
             state = found
             break
@@ -114,12 +134,12 @@ def earliest(log: Log) -> State:
     """The oldest state that can be had."""
     if log.follow().seq < 1 or not _is_retired(log, 1):
         return next(replay(log, EMPTY, 0)).after
-    oldest = log.state
-    for state in _snapshots(log, log.state.seq):
-        if _is_retired(log, state.seq + 1):
-            break  # It was kept for a transaction that has ended: nothing can be read on from there.
-        oldest = state
-    return oldest
+    usable = []
+    for seq in _stored(log, log.state.seq):
+        if _is_retired(log, seq + 1):
+            break  # Nothing can be read on from there.
+        usable.append(seq)
+    return next(_decoded(log, reversed(usable)), log.state)
 
 
 def replay(log: Log, state: State, last: int) -> Iterator[Step]:
@@ -142,6 +162,27 @@ def replay(log: Log, state: State, last: int) -> Iterator[Step]:
         entry = decode_entry(data, seq, f"{log.url}/{name}")
         before, (state, _) = state, apply_entry(state, entry)
         yield Step(entry, before, state)
+
+
+def replay_what_is_left(log: Log, state: State, last: int) -> Iterator[Step]:
+    """As `replay`, but go on after entries that were retired while those before them were read, with a warning.
+
+    For who begins with the oldest entry that there is: that is the next one to be retired. After a gap, the state
+    before a step is another one than that after the step before.
+    """
+    while True:
+        try:
+            for step in replay(log, state, last):
+                yield step
+                state = step.after
+            return
+        except InvalidRequestError:
+            onward = earliest(log)
+            if onward.seq <= state.seq:
+                raise
+            gap = f"entries {state.seq + 1} to {min(onward.seq, last)}"
+            _LOG.warning("%s: %s were retired while it was read, and are left out", log.url, gap)
+            state = onward
 
 
 def as_of(log: Log, seq: int) -> Log:
@@ -217,10 +258,15 @@ def _is_dense(log: Log, at: TopicPartition, start: int, end: int) -> bool:
     return True
 
 
-def _snapshots(log: Log, last: int) -> Iterator[State]:
-    """The states that are stored, newest first, from that after entry ``last`` on; damaged ones are passed over."""
+def _stored(log: Log, last: int) -> list[int]:
+    """The entries after which the state is stored, newest first, from ``last`` on."""
     found = (paths.snapshot_seq(info.name) for info in log.store.list(paths.SNAPSHOTS))
-    for seq in sorted((seq for seq in found if seq is not None and seq <= last), reverse=True):
+    return sorted((seq for seq in found if seq is not None and seq <= last), reverse=True)
+
+
+def _decoded(log: Log, seqs: Iterable[int]) -> Iterator[State]:
+    """The states after these entries that can be read; damaged ones are passed over."""
+    for seq in seqs:
         name = paths.snapshot(seq)
         try:
             yield decode_snapshot(log.store.read(name), seq, f"{log.url}/{name}")

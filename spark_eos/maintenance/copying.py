@@ -33,6 +33,7 @@ from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.commit.closing import close_after, is_closed_after, is_closing
 from spark_eos.log.data_place import check_apart, data_place, place_of_copy, placing_entry
+from spark_eos.log.handle.unfinished import not_a_log
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.derived import create_idempotent
 from spark_eos.log.snapshots.index_store import IndexPageStore
@@ -297,7 +298,7 @@ def _fix(source: Store) -> _Fixed:
     """The newest state, and what leads to it. Raises `NotALogError`."""
     first = _read(source, paths.entry(0))
     if first is None:
-        raise NotALogError(f"{source.url} is not a log: it has no {paths.entry(0)}. Check the path")
+        raise not_a_log(source)
     while True:
         base = newest_snapshot(source)
         state = base or EMPTY

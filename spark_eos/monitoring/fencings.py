@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
-from spark_eos.log import paths
+from spark_eos.errors import CorruptRecordError
 from spark_eos.log.log import Log
-from spark_eos.protocol.actions import Entry, ExpireTransaction, InitProducer, Request
-from spark_eos.protocol.encoding.entries import decode_entry
-from spark_eos.protocol.state import State
+from spark_eos.log.time_travel import Step, replay_what_is_left, state_before
+from spark_eos.protocol.actions import ExpireTransaction, InitProducer, Request
+from spark_eos.protocol.rules.apply import Rejected, apply, judged_by
+from spark_eos.protocol.types import ProducerStamp
 
-__all__ = ["Fence", "Fencing", "fences", "fencings"]
+__all__ = ["Fence", "Fencing", "added", "fences", "fencings"]
 
 
 class Fence(NamedTuple):
@@ -26,7 +26,8 @@ class Fence(NamedTuple):
 class Fencing(NamedTuple):
     """A producer was fenced: by which entry, at which time, by which writer (its ``client.id``).
 
-    ``epoch`` is the new one: what has a smaller one is refused since.
+    ``epoch`` is the new one: what has a smaller one is refused since. It ``is_restart`` if the producer before had
+    nothing open that was aborted, and nothing of it was refused since: a program has ended, and was started again.
     """
 
     entry: int
@@ -36,6 +37,7 @@ class Fencing(NamedTuple):
     epoch: int
     writer: str
     why: str
+    is_restart: bool
 
 
 def fences(request: Request) -> Iterator[Fence]:
@@ -53,35 +55,52 @@ def fences(request: Request) -> Iterator[Fence]:
             yield Fence(stamp.producer_id, stamp.epoch + 1, f"transaction {stamp.number} timed out")
 
 
-def fencings(log: Log, first: int, last: int) -> Iterator[Fencing]:
-    """What was fenced in entries ``first`` to ``last``, oldest first. It reads each of them; retired ones have nothing.
+def fencings(log: Log, first: int, last: int) -> list[Fencing]:
+    """What was fenced in entries ``first`` to ``last``, oldest first.
 
-    An epoch is given once, so the first request that brings it is the one that was accepted.
+    It reads each of them; retired ones have nothing, nor have those after a damaged one: `eoslog verify` names it.
     """
-    state, seen = log.state, set[tuple[int, int]]()
-    for seq in range(first, last + 1):
-        entry = _read(log, state, seq)
-        for request in () if entry is None else entry.requests:
-            for one in fences(request):
-                producer = state.producers.get(one.producer_id)
-                if (one.producer_id, one.epoch) in seen or producer is None or one.epoch > producer.epoch:
-                    continue
-                seen.add((one.producer_id, one.epoch))
-                yield Fencing(
-                    seq,
+    found: list[Fencing] = []
+    try:
+        for step in replay_what_is_left(log, state_before(log, first), min(last, log.state.seq)):
+            if step.entry.seq >= first:
+                found = added(found, step)
+    except CorruptRecordError:
+        pass
+    return found
+
+
+def added(found: list[Fencing], step: Step) -> list[Fencing]:
+    """Those that were found, with what one more entry tells. Pure."""
+    state = judged_by(step.before, step.entry.rules)
+    for request in step.entry.requests:
+        before, (state, outcome) = state, apply(state, request)
+        if isinstance(outcome, Rejected):
+            stamps = (getattr(action, "producer", None) for action in request.actions)
+            late = [one for one in stamps if isinstance(one, ProducerStamp)]
+            found = [
+                one._replace(is_restart=False)
+                if any(stamp.producer_id == one.producer_id and stamp.epoch < one.epoch for stamp in late)
+                else one
+                for one in found
+            ]
+            continue
+        for fence in fences(request):
+            known, producer = before.producers.get(fence.producer_id), state.producers.get(fence.producer_id)
+            if known is None or producer is None or not known.epoch < fence.epoch <= producer.epoch:
+                continue  # It was done before.
+            aborted = known.is_open and not producer.is_open
+            found = [
+                *found,
+                Fencing(
+                    step.entry.seq,
                     request.timestamp_ms,
                     producer.transactional_id,
-                    one.producer_id,
-                    one.epoch,
+                    fence.producer_id,
+                    fence.epoch,
                     request.writer,
-                    one.why,
-                )
-
-
-def _read(log: Log, state: State, seq: int) -> Entry | None:
-    name = paths.entry(seq, state.entries_per_folder)
-    try:
-        data = log.store.read(name)
-        return decode_entry(data, seq, f"{log.url}/{name}") if data.size else None
-    except (ObjectNotFoundError, CorruptRecordError):
-        return None  # `eoslog verify` tells what is damaged.
+                    f"{fence.why}; it had {'a transaction open' if aborted else 'nothing open'}",
+                    not aborted,
+                ),
+            ]
+    return found

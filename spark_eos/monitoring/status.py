@@ -30,7 +30,7 @@ _ENTRIES = 100
 """Entries in which it is looked for producers that were fenced in the last hour."""
 
 _OFTEN = 3
-"""An id that was fenced so often in an hour is used by two programs at once."""
+"""An id whose producer was fenced so often in an hour is used by two programs at once, or by one that crashes."""
 
 _LOW, _FULL = 0.05, 0.01
 _LEAST_BYTES = 1 << 20
@@ -142,14 +142,17 @@ def _snapshots(log: Log, _: int) -> Iterator[Trouble]:
 
 
 def _fenced(log: Log, now_ms: int) -> Iterator[Trouble]:
-    """Ids that another producer has taken over a while ago: once is a restart, or a zombie; often is a fight."""
+    """Ids whose producer was fenced a while ago with something open. Often is a fight, or a program that crashes.
+
+    A program that ends and is started again, as cron does, has nothing open: that is a restart, and no trouble.
+    """
     state = log.state
     since_ms = now_ms - _FENCED_MS
     if not any(one.epoch > 0 and one.last_ms >= since_ms for one in state.producers.values()):
         return
     by_id: dict[str, list[Fencing]] = defaultdict(list)
     for one in fencings(log, max(state.seq - _ENTRIES + 1, 0), state.seq):
-        if one.timestamp_ms >= since_ms and one.transactional_id:
+        if one.timestamp_ms >= since_ms and one.transactional_id and not one.is_restart:
             by_id[one.transactional_id].append(one)
     for name, found in sorted(by_id.items(), key=lambda one: -len(one[1]))[:5]:
         last = found[-1]
@@ -168,7 +171,8 @@ def _fenced(log: Log, now_ms: int) -> Iterator[Trouble]:
             "runbooks/zombie.md",
             (("transactions", "fencings", LOG, "--transactional-id", name),),
             (),
-            "several programs have this id: give each its own"
+            "if several programs have this id, give each its own; a program that crashes and is started again keeps "
+            "its id: find out why it crashes"
             if is_fight
             else "stop the old program, if it runs on",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import count
 
 import pytest
@@ -33,6 +34,7 @@ from spark_eos.maintenance.copying import MARK, copy_log
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.maintenance.verify.verify import verify
+from spark_eos.monitoring.status import status_of
 from spark_eos.storage import MemoryStore
 from tests.crashpoints.test_maintenance import Interrupted
 from tests.maintenance.world import DAY_S, Clock, Watched, append, created, grown, listed, roll, values
@@ -368,7 +370,23 @@ def test_an_unfinished_restore_goes_on_with_the_same_entry_only():
         restore_log(repository, Watched(target, stop))
     with pytest.raises(LogExistsError, match=r"unfinished copy .* of another backup or entry"):
         restore_log(repository, target, to_entry=backup.last - 1)
-    restore_log(repository, target)
+    said = (
+        rf"holds an unfinished restore of backup {backup.id} up to entry {backup.last}, and is no log yet. It goes on "
+        rf"with `eoslog restore REPOSITORY {re.escape(target.url)} --backup {backup.id} --to-entry {backup.last}`"
+    )
+    for call in (
+        Log.open,
+        Log.create,
+        Log.open_or_create,
+        lambda place: verify(place, print),
+        lambda place: copy_log(place, MemoryStore(), print),
+        lambda place: backup_log(place, MemoryStore()),
+    ):
+        with pytest.raises(NotALogError, match=said):
+            call(target)
+    (trouble,) = status_of(target).troubles
+    assert re.search(said, trouble.text)
+    restore_log(repository, target, backup=backup.id, to_entry=backup.last)
     assert values(Log.open(target)) == [*range(26)]
 
 

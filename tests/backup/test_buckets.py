@@ -8,11 +8,12 @@ from spark_eos.backup import backup_log, delete_backups, restore_log, verify_bac
 from spark_eos.log.log import Log
 from spark_eos.storage import Settings
 from tests.maintenance.world import append, values
+from verification.retiring import RETIRED_AT_ONCE
 
 
 def test_a_log_in_a_bucket_is_backed_up_into_a_bucket_and_restored(minio_server):
     place, settings = f"{minio_server.url}/{uuid.uuid4().hex}", Settings(dict(minio_server.settings))
-    log = Log.create(f"{place}/log", settings=settings, snapshot_interval=5)
+    log = Log.create(f"{place}/log", settings=settings, snapshot_interval=5, config=RETIRED_AT_ONCE)
     log.ensure_topic("t")
     both = {"settings": settings, "repository_settings": settings}
     append(log, *range(7))

@@ -29,6 +29,7 @@ from spark_eos.storage import MemoryStore
 from spark_eos.testing import crash_points
 from tests.crashpoints.test_maintenance import Interrupted
 from tests.maintenance.world import append, created, listed, roll, values
+from verification.retiring import RETIRED_AT_ONCE
 
 NAMES = ("one", "two")
 
@@ -324,7 +325,7 @@ def killed(arguments, most_s):
 def test_the_commands_are_killed(tmp_path):
     """Backups beside a writer, restores, deletions: whatever is left, the next one goes on, and nothing is wrong."""
     url, repository = str(tmp_path / "log"), str(tmp_path / "backups")
-    log = Log.create(url, snapshot_interval=20)
+    log = Log.create(url, snapshot_interval=20, config=RETIRED_AT_ONCE)
     log.ensure_topic("t")
     number = kills = 0
     for turn in range(4):

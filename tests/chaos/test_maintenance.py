@@ -11,12 +11,13 @@ from spark_eos.protocol.rules import sealing
 from tests.maintenance.world import append
 from verification.chaos.maintenance import done_by, last_pass
 from verification.chaos.readers import Watcher
+from verification.retiring import RETIRED_AT_ONCE
 
 
 @pytest.fixture
 def log(log_url, monkeypatch):
     monkeypatch.setattr(sealing, "PAGE_ROWS", 2)
-    log = Log.create(log_url, snapshot_interval=4)
+    log = Log.create(log_url, snapshot_interval=4, config=RETIRED_AT_ONCE)
     log.ensure_topic("t")
     return log
 

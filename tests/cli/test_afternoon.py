@@ -486,7 +486,8 @@ def test_two_programs_with_one_id(terminal, stack, log_url):
     trouble = terminal.troubles(log_url)["fenced"]
     assert trouble["level"] == "WARNING"
     assert "was fenced 3 times in the last hour, by 'payer-on-a', 'payer-on-b'" in trouble["text"]
-    assert trouble["do"] == ["several programs have this id: give each its own"]
+    (advice,) = trouble["do"]
+    assert advice.startswith("if several programs have this id, give each its own; a program that crashes")
 
 
 # -- A wrong policy ---------------------------------------------------------------------------------

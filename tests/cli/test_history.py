@@ -11,12 +11,13 @@ from spark_eos.cli.command import main
 from spark_eos.clients.records import ConsumerGroupMetadata
 from spark_eos.log.log import Log
 from spark_eos.log.time_travel import iso
+from verification.retiring import RETIRED_AT_ONCE
 
 
 @pytest.fixture
 def log(log_url):
     """Entries 0: the log, 1: the producer, 2: topic t, 3: COMMIT, 4: ABORT, 5: topic u, 6: COMMIT."""
-    log = Log.create(log_url, snapshot_interval=5)
+    log = Log.create(log_url, snapshot_interval=5, config=RETIRED_AT_ONCE)
     log.does_maintenance = False
     producer = Producer(log_url, {"transactional.id": "app"})
     producer.init_transactions()
@@ -114,6 +115,46 @@ def test_where_the_retired_part_begins(log, capsys):
     assert len(out.splitlines()) == 2
     assert main(("history", log.url, "--since", "7")) == 0
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "command", ["dump --from", "history --since", "history --until", "transactions fencings --since"]
+)
+def test_an_entry_that_is_not_there_yet_is_an_error(log, capsys, command):
+    """Not an empty list: the log may be another one than it was taken for."""
+    newest = log.state.seq
+    *words, option = command.split()
+    assert main((*words, log.url, option, str(newest))) == 0
+    capsys.readouterr()
+    assert main((*words, log.url, option, str(newest + 1))) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"{log.url} has no entry {newest + 1}: its entries are 0 to {newest}" in err
+
+
+@pytest.mark.parametrize("command", ["dump --from", "transactions fencings --since"])
+def test_entries_that_are_retired_are_said_to_be(log, capsys, command):
+    log.does_maintenance = True
+    run(capsys, "verify", log.url, "--repair")
+    for seq in range(1, 6):
+        log.store.retire(f"_log/{seq:020d}.avro")
+    *words, option = command.split()
+    assert main((*words, log.url, option, "3")) == 0
+    assert capsys.readouterr().err.startswith("eoslog: entries up to 5 (")
+    assert main((*words, log.url, option, "7")) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("since", "until"), [("3", "2"), ("2026-01-02", "2026-01-01")])
+def test_a_range_that_ends_before_it_begins(log, capsys, since, until):
+    with pytest.raises(SystemExit) as stopped:
+        main(("history", log.url, "--since", since, "--until", until))
+    assert stopped.value.code == 2
+    assert f"{since} comes after {until}" in capsys.readouterr().err
+
+
+def test_no_transaction_since_a_time_is_no_error(log, capsys):
+    assert entries(capsys, log.url, "--since", iso(log.state.timestamp_ms + 1)) == []
 
 
 def test_diff(log, capsys):

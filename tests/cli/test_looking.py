@@ -36,6 +36,7 @@ from spark_eos.ui.server import Server
 from tests.expiration import no_expiration
 from tests.monitoring.metrics_world import micro_batch
 from tests.monitoring.test_across import World
+from verification.retiring import RETIRED_AT_ONCE
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # It would rather have httpx2.
@@ -84,7 +85,7 @@ def tries(monkeypatch):
 def path(tmp_path_factory):
     """A log with one of everything that asks to be tidied up: an overdue transaction, no snapshot, garbage."""
     path = str(tmp_path_factory.mktemp("looked-at") / "log")
-    log = Log.create(path, snapshot_interval=5)
+    log = Log.create(path, snapshot_interval=5, config=RETIRED_AT_ONCE)
     log.does_maintenance = False
     Admin(log).create_topic("orders", 2, config={"file.delete.delay.ms": 0})
     with Producer(log) as producer:

@@ -17,6 +17,7 @@ from spark_eos.cli.command import main
 from spark_eos.log.log import Log
 from spark_eos.maintenance.steps import STEPS
 from spark_eos.protocol.actions import AlterTopic
+from verification.retiring import RETIRED_AT_ONCE
 
 
 def run(capsys, *arguments, code=0):
@@ -26,7 +27,7 @@ def run(capsys, *arguments, code=0):
 
 @pytest.fixture
 def log(log_url):
-    log = Log.create(log_url, snapshot_interval=5)
+    log = Log.create(log_url, snapshot_interval=5, config=RETIRED_AT_ONCE)
     log.does_maintenance = False
     Admin(log).create_topic("t", config={"file.delete.delay.ms": 0})
     with Producer(log) as producer:

@@ -18,13 +18,22 @@ from spark_eos.monitoring import status as status_module
 from spark_eos.monitoring.fencings import fencings
 from spark_eos.monitoring.status import Space, status_of
 from spark_eos.monitoring.troubles import LOG, troubles_of
-from spark_eos.protocol.actions import Entry, InitProducer, RaiseStagingFloor, Request
+from spark_eos.protocol.actions import (
+    CommitOffsets,
+    Entry,
+    InitProducer,
+    PartitionOffset,
+    RaiseStagingFloor,
+    Request,
+)
 from spark_eos.protocol.encoding.entries import encode_entry
+from spark_eos.protocol.types import ProducerStamp
 from spark_eos.storage import MemoryStore
 from spark_eos.tables import Tables
 from spark_eos.tables.delta import DeltaTarget
 from tests.expiration import no_expiration
 from tests.log.fakes import FakeClock
+from verification.retiring import RETIRED_AT_ONCE
 
 DOCS = Path(__file__).parents[2] / "docs"
 HOUR_S = 3600.0
@@ -159,7 +168,7 @@ def test_a_clock_that_was_ahead(log, clock):
 
 def test_entries_without_a_snapshot(clock, monkeypatch):
     monkeypatch.setattr(status_module, "_UNSEALED", 10)
-    log = Log.create(MemoryStore(), clock, snapshot_interval=5)
+    log = Log.create(MemoryStore(), clock, snapshot_interval=5, config=RETIRED_AT_ONCE)
     log.does_maintenance = False
     for number in range(12):
         log.commit(lambda _, number=number: (RaiseStagingFloor(number),))
@@ -237,9 +246,46 @@ def test_fencings_and_what_was_refused(log, clock):
     assert [*fencings(log, 0, last + 1)] == found
 
 
-def test_what_was_fenced_long_ago_is_not_told(log, clock):
+def test_programs_that_end_and_are_started_again_are_no_trouble(log, clock):
+    """As cron does. To give each run its own id, as a warning has advised, would give up exactly-once."""
+    for run in range(4):
+        with Producer(log, {"transactional.id": "nightly"}) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.send("orders", b"%d" % run)
+            producer.commit_transaction()
+    assert levels(look(log, clock)) == []
+    found = [*fencings(log, 0, log.state.seq)]
+    assert [(one.epoch, one.is_restart) for one in found] == [(1, True), (2, True), (3, True)]
+    assert [one.epoch for one in fencings(log, found[-1].entry, log.state.seq + 9)] == [3]
+
+
+def test_two_programs_that_take_it_from_each_other_are(log, clock):
+    for _ in range(4):
+        began(log, "payer")
+    (one,) = [one for one in look(log, clock).troubles if one.name == "fenced"]
+    assert one.level == "warning"
+    assert "was fenced 3 times in the last hour" in one.text
+    assert "it had a transaction open" in one.text
+
+
+def test_who_tries_something_after_it_was_taken_over_was_fenced(log, clock):
+    """It had nothing open, and did not know: its request was refused in the entry of one that leads."""
     for _ in range(2):
         Producer(log, {"transactional.id": "payer"}).init_transactions()
+    assert levels(look(log, clock)) == []
+    stamp, seq = ProducerStamp(log.state.transactional_ids["payer"], 0, 0), log.state.seq + 1
+    offset = PartitionOffset("orders", log.topic("orders").topic_id, 0, 1)
+    late = Request(b"l" * 16, clock.now_ms(), (CommitOffsets("g", (offset,), stamp),))
+    log.store.create(paths.entry(seq, log.state.entries_per_folder), encode_entry(Entry(seq, (late,))))
+    assert log.follow().seq == seq
+    assert levels(look(log, clock)) == [("note", "fenced")]
+
+
+def test_what_was_fenced_long_ago_is_not_told(log, clock):
+    for _ in range(2):
+        began(log, "payer")
+    Producer(log, {"transactional.id": "payer"}).init_transactions()
     assert levels(look(log, clock)) == [("note", "fenced")]
     clock.now += HOUR_S + 1
     assert levels(look(log, clock)) == []

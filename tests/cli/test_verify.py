@@ -10,6 +10,7 @@ from spark_eos import Producer
 from spark_eos.cli.command import main
 from spark_eos.log import paths
 from spark_eos.log.log import Log
+from verification.retiring import RETIRED_AT_ONCE
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ def test_as_json(log, capsys):
 
 
 def test_a_repair(log_url, capsys):
-    log = Log.create(log_url, snapshot_interval=2)
+    log = Log.create(log_url, snapshot_interval=2, config=RETIRED_AT_ONCE)
     log.does_maintenance = False
     log.ensure_topic("t")
     log.ensure_topic("u")

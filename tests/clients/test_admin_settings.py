@@ -14,6 +14,7 @@ DAY_S = 86_400
 T0 = TopicPartition("t", 0)
 DEFAULTS = {
     "entry.timestamp.after.max.ms": "3600000",
+    "metadata.max.retention.ms": "3600000",
     "offsets.retention.minutes": "10080",
     "producer.id.expiration.ms": "86400000",
     "transactional.id.expiration.ms": "604800000",
@@ -43,6 +44,7 @@ def test_altering_a_log(admin):
     admin.alter_log({"producer.id.expiration.ms": None, "transactional.id.expiration.ms": 7})
     assert admin.describe_log().config == {
         "entry.timestamp.after.max.ms": "3600000",
+        "metadata.max.retention.ms": "3600000",
         "offsets.retention.minutes": "6",
         "producer.id.expiration.ms": "86400000",
         "transactional.id.expiration.ms": "7",

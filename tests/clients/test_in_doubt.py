@@ -16,6 +16,7 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.actions import EndTransaction
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
+from verification.retiring import RETIRED_AT_ONCE
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def in_doubt(store):
     """A producer whose commit has no reply, on a log of its own that retires early."""
 
     def make(fault):
-        log = Log.create(store, retry=Retry(deadline_s=0), snapshot_interval=4)
+        log = Log.create(store, retry=Retry(deadline_s=0), snapshot_interval=4, config=RETIRED_AT_ONCE)
         log.ensure_topic("t")
         producer = Producer(log, {"transactional.id": "app"})
         producer.init_transactions()

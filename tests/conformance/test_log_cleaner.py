@@ -18,6 +18,7 @@ from spark_eos.protocol.index import Kind
 from spark_eos.storage.memory import MemoryStore
 from tests.conformance.helpers import records, values
 from tests.maintenance.sparse_world import Clock, small_pages
+from verification.retiring import RETIRED_AT_ONCE
 
 conformance = pytest.mark.conformance
 T0 = TopicPartition("t", 0)
@@ -26,7 +27,7 @@ T0 = TopicPartition("t", 0)
 @pytest.fixture
 def log():
     with small_pages():
-        log = Log.create(MemoryStore(), Clock(), snapshot_interval=3)
+        log = Log.create(MemoryStore(), Clock(), snapshot_interval=3, config=RETIRED_AT_ONCE)
         Admin(log).create_topic(
             "t",
             config={

@@ -26,6 +26,9 @@ from spark_eos.protocol.types import NO_PRODUCER, Decider, Follower, ProducerSta
 from spark_eos.storage import open_store
 from tests.golden import tables
 
+AT_ONCE = ("metadata.max.retention.ms", "1")
+"""Entries are retired as soon as a snapshot covers them."""
+
 
 class FixedClock:
     """A clock that ticks a second with each id, and ids that are counted."""
@@ -86,7 +89,7 @@ def make(folder: Path) -> None:
     clock = FixedClock()
     store = open_store(str(folder))
     store.now_ms = clock.now_ms  # type: ignore[method-assign]
-    log = Log.create(store, clock=clock, snapshot_interval=8, entries_per_folder=32)
+    log = Log.create(store, clock=clock, snapshot_interval=8, entries_per_folder=32, config=dict((AT_ONCE,)))
     events = _create(log, "events", "00000000-0000-4000-8000-000000000001", 3)
     copies = _create(log, "copies", "00000000-0000-4000-8000-000000000002", 2)
     people_schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
@@ -177,9 +180,8 @@ def make(folder: Path) -> None:
 
     # Version 2: members come, sync and go; offsets in their names; expiry; settings.
     _groups(log)
-    log.commit(
-        lambda _: (a.AlterLog((("offsets.retention.minutes", "1"), ("producer.id.expiration.ms", "1"))),)
-    )
+    settings = (AT_ONCE, ("offsets.retention.minutes", "1"), ("producer.id.expiration.ms", "1"))
+    log.commit(lambda _: (a.AlterLog(settings),))
     log.commit(lambda _: (a.CommitOffsets("old", (offset,)), a.CommitOffsets("unwanted", (offset,))))
     log.commit(lambda _: (a.DeleteOffsets("unwanted", (("events", 0),)), a.DeleteOffsets("unwanted")))
     for producer_id, name in ((5, "sleeper"), (6, "leaver")):
@@ -187,8 +189,8 @@ def make(folder: Path) -> None:
     log.commit(lambda _: (a.CommitOffsets("late", (offset,), ProducerStamp(5, 0, 0)),))
     log.commit(lambda _: (a.ExpireTransaction(ProducerStamp(5, 0, 0), 1000),))
     log.commit(lambda _: (a.ExpireProducers((0,)),))
-    settings = (("offsets.retention.minutes", "1"), ("transactional.id.expiration.ms", "1"))
-    log.commit(lambda _: (a.AlterLog(settings),))
+    later = (AT_ONCE, ("offsets.retention.minutes", "1"), ("transactional.id.expiration.ms", "1"))
+    log.commit(lambda _: (a.AlterLog(later),))
     log.commit(lambda _: (a.ExpireTransactionalIds(("leaver",)),))
     clock.passed_s += 60
     log.commit(lambda _: (a.ExpireOffsets("old", (("events", 0),)),))

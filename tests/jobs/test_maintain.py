@@ -11,6 +11,7 @@ from maintain import main
 
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.snapshots import newest_snapshot
+from verification.retiring import RETIRED_AT_ONCE
 
 JOB = Path(__file__).parent.parent.parent / "jobs" / "maintain.py"
 
@@ -18,7 +19,7 @@ JOB = Path(__file__).parent.parent.parent / "jobs" / "maintain.py"
 @pytest.fixture
 def settings(tmp_path, log_url):
     """A settings file, and a log that has something to do."""
-    log = Log.create(log_url, snapshot_interval=2)
+    log = Log.create(log_url, snapshot_interval=2, config=RETIRED_AT_ONCE)
     log.does_maintenance = False
     for name in "abcdef":
         log.ensure_topic(name)

@@ -14,6 +14,7 @@ from spark_eos.log.snapshots.maintenance import BackgroundMaintenance, Retirer
 from spark_eos.log.snapshots.snapshots import Snapshots
 from spark_eos.protocol.actions import AlterLog
 from spark_eos.storage.memory import MemoryStore
+from verification.retiring import RETIRED_AT_ONCE
 
 from .fakes import FakeClock
 
@@ -37,7 +38,9 @@ class Clock(FakeClock):
 
 
 def created():
-    return Log.create(MemoryStore(), Clock(), Retry(deadline_s=10), snapshot_interval=2)
+    return Log.create(
+        MemoryStore(), Clock(), Retry(deadline_s=10), snapshot_interval=2, config=RETIRED_AT_ONCE
+    )
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import FaultyStore
 from tests.starting import run
+from verification.retiring import RETIRED_AT_ONCE
 
 PATIENCE_S = 30
 
@@ -34,7 +35,7 @@ def store():
 def log(store, monkeypatch):
     """A log that counts as large, whose next entry is a boundary, and whose maintenance has time saved up."""
     monkeypatch.setattr(snapshots, "LARGE", 2)
-    log = Log.create(store, snapshot_interval=3)
+    log = Log.create(store, snapshot_interval=3, config=RETIRED_AT_ONCE)
     log.does_maintenance = False
     log.ensure_topic("t", 2)
     commit(log)
@@ -156,7 +157,7 @@ def short(monkeypatch):
 
 @pytest.mark.usefixtures("short")
 def test_no_commit_encodes_many_rows_that_it_seals(store, monkeypatch):
-    log = Log.create(store, snapshot_interval=20)
+    log = Log.create(store, snapshot_interval=20, config=RETIRED_AT_ONCE)
     log.ensure_topic("t", 1)
     log.maintenance._saved_s = 1.0
     encoding = Encoding(monkeypatch)
@@ -173,7 +174,7 @@ def test_no_commit_encodes_many_rows_that_it_seals(store, monkeypatch):
 
 @pytest.mark.usefixtures("short")
 def test_no_follower_encodes_many_rows_while_it_reads(store, monkeypatch):
-    log = Log.create(store, snapshot_interval=20)
+    log = Log.create(store, snapshot_interval=20, config=RETIRED_AT_ONCE)
     log.ensure_topic("t", 1)
     log.maintenance._saved_s = 1.0
     reader = Log.open(store)
@@ -193,7 +194,7 @@ def test_no_follower_encodes_many_rows_while_it_reads(store, monkeypatch):
 @pytest.mark.usefixtures("short")
 def test_few_sealed_rows_need_no_thread(store, monkeypatch):
     monkeypatch.setattr(snapshots, "LARGE_ROWS", 1000)
-    log = Log.create(store, snapshot_interval=20)
+    log = Log.create(store, snapshot_interval=20, config=RETIRED_AT_ONCE)
     log.ensure_topic("t", 1)
     log.maintenance._saved_s = 1.0
     encoding = Encoding(monkeypatch)

@@ -29,6 +29,7 @@ from spark_eos.storage import PosixStore
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
 from tests.log.fakes import FakeClock, create, grow
+from verification.retiring import RETIRED_AT_ONCE
 
 T0 = TopicPartition("t", 0)
 
@@ -50,7 +51,7 @@ def values(url: Path) -> list[bytes]:
 
 def unmaintained(url: Path) -> Log:
     """A new log, in which only what a test does itself is maintained."""
-    log = Log.create(url, snapshot_interval=4)
+    log = Log.create(url, snapshot_interval=4, config=RETIRED_AT_ONCE)
     log.does_maintenance = False
     return log
 
@@ -93,7 +94,7 @@ def made_anew(url: Path, _copy: Path) -> None:
 @pytest.mark.parametrize("change", [put_back, moved, entries_alone, removed, made_anew])
 def test_clients_of_a_history_that_is_gone(tmp_path, change, interval):
     url, copy = tmp_path / "log", tmp_path / "copy"
-    Log.create(url, snapshot_interval=interval).ensure_topic("t")
+    Log.create(url, snapshot_interval=interval, config=RETIRED_AT_ONCE).ensure_topic("t")
     producer, consumer = Producer(url), Consumer(url, {"auto.offset.reset": "earliest"})
     transactional = Producer(url, {"transactional.id": "tx"})
     transactional.init_transactions()
@@ -134,7 +135,7 @@ def test_clients_of_a_history_that_is_gone(tmp_path, change, interval):
 def test_a_copy_over_the_living_log_takes_nothing_away(tmp_path):
     """`cp -a` without deletion: all is there that was written since, and retired names share a file it writes to."""
     url, copy = tmp_path / "log", tmp_path / "copy"
-    Log.create(url, snapshot_interval=4).ensure_topic("t")
+    Log.create(url, snapshot_interval=4, config=RETIRED_AT_ONCE).ensure_topic("t")
     producer = Producer(url)
     sleeper = Log.open(url)
     send(producer, *(b"a%d" % at for at in range(6)))
@@ -301,7 +302,7 @@ def test_files_that_are_put_back_while_entries_are_retired(tmp_path, caplog, whe
             if not self.left and when == "after":
                 put_back(url, copy)
 
-    Log.create(url, snapshot_interval=4)
+    Log.create(url, snapshot_interval=4, config=RETIRED_AT_ONCE)
     clock = FakeClock()
     log = Log.open(Changing(url), clock)
     log.does_maintenance = False
@@ -389,7 +390,7 @@ def test_a_snapshot_is_withdrawn_by_its_own_name(tmp_path, monkeypatch):
 
 def test_a_snapshot_of_another_history_is_not_believed(tmp_path):
     url, copy = tmp_path / "log", tmp_path / "copy"
-    log = Log.create(url, snapshot_interval=4)
+    log = Log.create(url, snapshot_interval=4, config=RETIRED_AT_ONCE)
     log.commit(create("a"))
     copied(url, copy)
     grow(log, "b", 10)
@@ -407,7 +408,7 @@ def test_a_snapshot_of_another_history_is_not_believed(tmp_path):
 def test_a_process_that_slept_through_another_history(tmp_path, sleeper):
     """Where it stood is retired in the history that is there when it wakes, and the files tell nothing any more."""
     url, copy = tmp_path / "log", tmp_path / "copy"
-    Log.create(url, snapshot_interval=4).ensure_topic("t")
+    Log.create(url, snapshot_interval=4, config=RETIRED_AT_ONCE).ensure_topic("t")
     producer, consumer = Producer(url), Consumer(url, {"auto.offset.reset": "earliest"})
     consumer.assign([T0])
     send(producer, b"a0")
@@ -450,7 +451,7 @@ def test_a_writer_that_slept_in_its_commit_leaves_nothing_in_another_history(tmp
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_process_that_slept_in_one_history_goes_on(tmp_path, times):
     url = tmp_path / "log"
-    Log.create(url, snapshot_interval=4).ensure_topic("t")
+    Log.create(url, snapshot_interval=4, config=RETIRED_AT_ONCE).ensure_topic("t")
     producer, consumer = Producer(url), Consumer(url, {"auto.offset.reset": "earliest"})
     consumer.assign([T0])
     send(producer, b"a0")
@@ -473,7 +474,7 @@ def far():
     """A log where each call of the store is a request, its store, and its clock."""
     store, clock = FaultyStore(MemoryStore()), FakeClock()
     store.requests_are_free = False
-    log = Log.create(store, clock)
+    log = Log.create(store, clock, config=RETIRED_AT_ONCE)
     log.does_maintenance = False
     log.commit(create("a"))
     log.commit(create("b"))
@@ -678,7 +679,7 @@ def test_maintenance_looks_again_while_it_overwrites(far, monkeypatch):
 @pytest.fixture
 def doubtful(tmp_path):
     """A log whose store may lose replies, and which asks once; the same log of another process."""
-    Log.create(tmp_path / "log", snapshot_interval=4).commit(create("a"))
+    Log.create(tmp_path / "log", snapshot_interval=4, config=RETIRED_AT_ONCE).commit(create("a"))
     store = FaultyStore(PosixStore(tmp_path / "log"))
     log, other = Log.open(store, FakeClock(), Retry(deadline_s=0)), Log.open(tmp_path / "log")
     log.does_maintenance = other.does_maintenance = False

@@ -35,6 +35,7 @@ from spark_eos.storage import PosixStore
 from spark_eos.testing import FaultyStore
 from tests.log.fakes import create, grow
 from tests.log.test_group_commit import Clock, Process
+from verification.retiring import RETIRED_AT_ONCE
 
 pytestmark = pytest.mark.usefixtures("timeless_folders", "_on")
 
@@ -55,7 +56,7 @@ class Writer(Process):
         self.store = FaultyStore(PosixStore(folder))
         self.clock = Clock(name)
         if not (folder / "_log").exists():
-            Log.create(self.store, self.clock, snapshot_interval=4)
+            Log.create(self.store, self.clock, snapshot_interval=4, config=RETIRED_AT_ONCE)
         self.log = Log.open(
             self.store, self.clock, Retry(deadline_s=10), environment=AT_ONCE if name == b"b" else PROCESS
         )

@@ -14,6 +14,7 @@ import pytest
 
 from spark_eos import Consumer, TopicPartition
 from spark_eos.log.log import Log
+from verification.retiring import RETIRED_AT_ONCE
 
 ROOT = Path(__file__).parents[2]
 WRITERS = 5
@@ -65,7 +66,7 @@ def until(writers, more):
 @pytest.mark.deep
 def test_what_was_answered_is_in_the_log_once(tmp_path):
     url = str(tmp_path / "log")
-    Log.create(url, snapshot_interval=20).ensure_topic("t")
+    Log.create(url, snapshot_interval=20, config=RETIRED_AT_ONCE).ensure_topic("t")
     chance = random.Random(7)
     writers = [Writer(url, number, tmp_path) for number in range(WRITERS)]
     try:

@@ -38,6 +38,7 @@ from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
 from tests.maintenance.sparse_world import Clock
 from tests.maintenance.world import Watched
+from verification.retiring import RETIRED_AT_ONCE
 
 from .fakes import FakeClock, create
 
@@ -57,7 +58,14 @@ def log(store):
 
 
 def created(store, name=b"a"):
-    log = Log.create(store, Clock(name), Retry(deadline_s=10), snapshot_interval=5, entries_per_folder=7)
+    log = Log.create(
+        store,
+        Clock(name),
+        Retry(deadline_s=10),
+        snapshot_interval=5,
+        config=RETIRED_AT_ONCE,
+        entries_per_folder=7,
+    )
     log.ensure_topic("t")
     return log
 
@@ -470,9 +478,10 @@ def test_a_topic_of_the_same_name_tells_nothing(log, doubtful):
 
 
 def test_what_may_be_done_twice_is_done_again(log, doubtful):
-    again = doubtful(lambda _: (AlterLog((("producer.id.expiration.ms", "5"),)),))
+    settings = (("metadata.max.retention.ms", "1"), ("producer.id.expiration.ms", "5"))
+    again = doubtful(lambda _: (AlterLog(settings),))
     again()
-    assert dict(log.follow().config) == {"producer.id.expiration.ms": "5"}
+    assert dict(log.follow().config) == {"metadata.max.retention.ms": "1", "producer.id.expiration.ms": "5"}
 
 
 def test_a_no_to_what_may_have_been_done_is_no_answer(log, doubtful):
@@ -666,7 +675,7 @@ def test_followers_drop_what_others_have_stored(log, store):
 
 
 def test_nothing_is_done_without_time_to_do_it(store):
-    log = Log.create(store, FakeClock(), snapshot_interval=5)
+    log = Log.create(store, FakeClock(), snapshot_interval=5, config=RETIRED_AT_ONCE)
     log.ensure_topic("t")
     append(log, *range(20))
     assert listed(store, paths.SNAPSHOTS) == retired(store) == []

@@ -22,6 +22,7 @@ from spark_eos.protocol.types import ProducerStamp
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing.remote_store import RemoteStore
 from tests.log.fakes import FakeClock
+from verification.retiring import RETIRED_AT_ONCE
 
 STAMP = ProducerStamp(0, 0, 0)
 TIMEOUT_S = 60
@@ -58,9 +59,10 @@ def store():
 @pytest.fixture
 def log(store, clock):
     """A log with a transaction open, which began in entry 3 and may take a minute; snapshots after two entries each."""
-    log = Log.create(store, clock, snapshot_interval=2)
+    log = Log.create(store, clock, snapshot_interval=2, config=RETIRED_AT_ONCE)
     topic = log.ensure_topic("t")
     log.commit(lambda _: (InitProducer(0, 0, "tx", TIMEOUT_S * 1000),))
+    log.maintenance.snapshot()
     offset = PartitionOffset("t", topic.topic_id, 0, 1)
     log.commit(lambda _: (CommitOffsets("g", (offset,), STAMP),))
     return log
@@ -77,6 +79,7 @@ def fill(log, count=7):
         log.commit(
             lambda _, number=number: (CreateTopic(f"of-{log.state.seq}-{number}", f"{log.state.seq}", 1),)
         )
+        log.maintenance.snapshot()
 
 
 @pytest.mark.usefixtures("log")
@@ -133,6 +136,7 @@ def test_the_entry_in_which_an_open_transaction_began_is_not_retired(log, store)
 def test_who_retires_knows_nothing_of_what_began_since(log, store):
     """A snapshot of others, after the state that is given: nothing after that state is retired."""
     log.commit(lambda _: (EndTransaction(STAMP, commit=True),))
+    log.maintenance.snapshot()
     old = log.state
     log.commit(lambda _: (CommitOffsets("g", (), STAMP._replace(number=1)),))
     began = log.state.seq

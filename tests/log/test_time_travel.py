@@ -31,6 +31,7 @@ from spark_eos.protocol.encoding.index_pages import checksum
 from spark_eos.protocol.index import Kind
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.storage.memory import MemoryStore
+from verification.retiring import RETIRED_AT_ONCE
 
 from .fakes import FakeClock
 
@@ -49,7 +50,14 @@ class Clock(FakeClock):
 
 @pytest.fixture
 def log():
-    log = Log.create(MemoryStore(), Clock(), Retry(deadline_s=10), snapshot_interval=5, entries_per_folder=7)
+    log = Log.create(
+        MemoryStore(),
+        Clock(),
+        Retry(deadline_s=10),
+        snapshot_interval=5,
+        config=RETIRED_AT_ONCE,
+        entries_per_folder=7,
+    )
     log.ensure_topic("t", 2)
     return log
 

@@ -23,6 +23,7 @@ from spark_eos.storage import PosixStore
 from spark_eos.storage.memory import MemoryStore
 from tests.log.fakes import FakeClock, create, grow
 from tests.starting import run
+from verification.retiring import RETIRED_AT_ONCE
 
 HOUR_MS = 3_600_000
 YEARS_S = 73 * 365 * 86_400.0
@@ -254,7 +255,7 @@ def test_the_time_is_set_back_by_a_checked_clock_alone(log):
 @pytest.fixture
 def ahead(tmp_path, monkeypatch):
     """A log whose time is 73 years ahead, with something used before and since."""
-    log = Log.create(tmp_path / "log", snapshot_interval=4)
+    log = Log.create(tmp_path / "log", snapshot_interval=4, config=RETIRED_AT_ONCE)
     others = used(log)
     with monkeypatch.context() as patch:
         patch.setattr(PosixStore, "now_ms", lambda _: SYSTEM.now_ms() + int(YEARS_S * 1000))

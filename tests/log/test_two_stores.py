@@ -29,6 +29,7 @@ from spark_eos.ui.read_only import ReadOnlyStore
 from tests.log.test_encryption import Keys
 from tests.maintenance.sparse_world import World, everything, small_pages
 from tests.storage.shuffled_store import ShuffledStore
+from verification.retiring import RETIRED_AT_ONCE
 
 
 def names(folder: Path) -> set[str]:
@@ -254,7 +255,7 @@ def test_copies_and_backups_between_one_store_and_two(source: str, target: str, 
 def test_a_copy_that_can_be_opened_says_where_its_data_is(tmp_path: Path, monkeypatch) -> None:
     """It was stopped when it had its snapshot, which makes it a log."""
     url, files = str(tmp_path / "log"), str(tmp_path / "copied")
-    Log.create(url, snapshot_interval=4).ensure_topic("t")
+    Log.create(url, snapshot_interval=4, config=RETIRED_AT_ONCE).ensure_topic("t")
     for _ in range(6):
         send(url, b"x")
     create = copying._create

@@ -15,6 +15,7 @@ from spark_eos.log.time_travel import earliest
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage import MemoryStore
+from verification.retiring import RETIRED_AT_ONCE
 
 ROW = pa.table({"key": [b"k"], "value": [b"v"]})
 
@@ -23,7 +24,7 @@ class World:
     """A log with three partitions of two topics, and what belongs together in it by what this test has written."""
 
     def __init__(self, interval=200):
-        self.log = Log.create(MemoryStore(), snapshot_interval=interval)
+        self.log = Log.create(MemoryStore(), snapshot_interval=interval, config=RETIRED_AT_ONCE)
         self.log.does_maintenance = False  # `forget` does it; a thread would at any moment.
         admin = Admin(self.log)
         admin.create_topic("orders", 2)
@@ -181,12 +182,13 @@ def test_what_ended_before_the_oldest_entry_is_not_split():
     world.alone([1, 2])
     for _ in range(6):
         world.alone([2])
+        world.forget()
     world.send("o", 0)
     world.send("a", 0)
     world.end("a", commit=True)
     for _ in range(6):
         world.alone([2])
-    world.forget()
+        world.forget()
     assert earliest(world.log).partitions[world.keys[2]].end > 0, "B's entry is not known any more"
     assert world.stops() == [0, 3, 13]
     assert world.found([0, 0, 0]) == [0, 0, 0]

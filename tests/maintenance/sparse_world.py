@@ -15,6 +15,7 @@ from spark_eos.protocol.index import Index
 from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, TopicPartition
 from tests.log.fakes import FakeClock
+from verification.retiring import RETIRED_AT_ONCE
 
 AT = TopicPartition("t", 0)
 COMMITTED, UNCOMMITTED = Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED
@@ -48,7 +49,9 @@ class World:
 
     def __init__(self, store, *, config=None, schema=None, partitions=1, interval=4, maintenance=True):
         self.store = store
-        self.log = Log.create(store, Clock(), Retry(deadline_s=0), snapshot_interval=interval)
+        self.log = Log.create(
+            store, Clock(), Retry(deadline_s=0), snapshot_interval=interval, config=RETIRED_AT_ONCE
+        )
         self.log.does_maintenance = maintenance
         self.log.ensure_topic("t", partitions, config, schema)
         self.numbers = {}

@@ -30,6 +30,7 @@ from spark_eos.maintenance.verify.verify import Verdict, verify
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import FaultyStore
 from tests.starting import start
+from verification.retiring import RETIRED_AT_ONCE
 
 from .world import Watched, append, created, grown, listed, roll, values
 
@@ -292,7 +293,7 @@ def test_verify_says_that_the_data_was_not_copied():
 
 
 def test_copies_of_a_log_that_processes_write_to_and_maintain(log_url, tmp_path, capsys):
-    log = Log.create(log_url, snapshot_interval=5)
+    log = Log.create(log_url, snapshot_interval=5, config=RETIRED_AT_ONCE)
     for topic in ("t", "u"):
         Admin(log).create_topic(topic, config={"file.delete.delay.ms": 0})
     writer = "maintenance/writes_to_two_topics"
@@ -335,7 +336,7 @@ def records(log, topic):
 
 def test_into_a_bucket_and_back(tmp_path, bucket_url):
     """By a network that spoils requests: the same call goes on until it is done."""
-    log = Log.create(tmp_path / "log", snapshot_interval=5)
+    log = Log.create(tmp_path / "log", snapshot_interval=5, config=RETIRED_AT_ONCE)
     log.ensure_topic("t")
     append(log, *range(12))
     persistently(lambda: copy_log(tmp_path / "log", bucket_url, print))

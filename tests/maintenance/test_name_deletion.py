@@ -20,6 +20,7 @@ from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
 from tests.log.fakes import FakeClock
+from verification.retiring import RETIRED_AT_ONCE
 
 pytestmark = pytest.mark.usefixtures("small_pages")
 
@@ -54,6 +55,7 @@ class World:
             Retry(deadline_s=10),
             snapshot_interval=5,
             entries_per_folder=7,
+            config=RETIRED_AT_ONCE,
             environment=environment,
         )
         self.log.ensure_topic("t")

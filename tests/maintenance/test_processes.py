@@ -9,6 +9,7 @@ from spark_eos import Admin
 from spark_eos.errors import ObjectNotFoundError, StagedFileExpiredError
 from spark_eos.log import paths
 from spark_eos.log.log import Log
+from verification.retiring import RETIRED_AT_ONCE
 
 from .world import append, left_behind, listed, values
 
@@ -19,7 +20,7 @@ def maintainer(url):
 
 
 def test_killed_at_random_beside_a_writer(log_url):
-    log = Log.create(log_url, snapshot_interval=5)
+    log = Log.create(log_url, snapshot_interval=5, config=RETIRED_AT_ONCE)
     log.does_maintenance = False
     Admin(log).create_topic("t", config={"file.delete.delay.ms": 0})
     running = [maintainer(log_url), maintainer(log_url)]

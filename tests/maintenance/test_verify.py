@@ -45,6 +45,7 @@ from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing.wrapped_store import WrappedStore
 from tests.corruption.damage import FilesStore, golden
 from tests.log.test_time_travel import Clock
+from verification.retiring import RETIRED_AT_ONCE
 
 
 @pytest.fixture
@@ -81,7 +82,14 @@ def retired(store):
 
 
 def created(store):
-    log = Log.create(store, Clock(), Retry(deadline_s=10), snapshot_interval=5, entries_per_folder=7)
+    log = Log.create(
+        store,
+        Clock(),
+        Retry(deadline_s=10),
+        snapshot_interval=5,
+        config=RETIRED_AT_ONCE,
+        entries_per_folder=7,
+    )
     log.ensure_topic("t")
     return log
 

@@ -15,6 +15,7 @@ from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.storage import MemoryStore
 from spark_eos.testing.wrapped_store import WrappedStore
 from tests.log.fakes import FakeClock
+from verification.retiring import RETIRED_AT_ONCE
 
 DAY_S = 86_400.0
 
@@ -34,7 +35,12 @@ class Clock(FakeClock):
 
 def created(store, name=b"a", **options):
     """A log with a snapshot behind every fifth entry."""
-    log = Log.create(store, Clock(name), Retry(deadline_s=10), **{"snapshot_interval": 5, **options})
+    log = Log.create(
+        store,
+        Clock(name),
+        Retry(deadline_s=10),
+        **{"snapshot_interval": 5, "config": RETIRED_AT_ONCE, **options},
+    )
     log.ensure_topic("t")
     return log
 

@@ -19,6 +19,7 @@ from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.cli.command import main
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
+from spark_eos.log.time_travel import earliest
 from spark_eos.mirror.out.kafka_target import KafkaTarget
 from spark_eos.mirror.out.mirroring import MirrorOut
 from spark_eos.mirror.out.options import OutOptions
@@ -27,6 +28,7 @@ from spark_eos.mirror.out.position import position_topic
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
 from spark_eos.testing.processes import environment
+from verification.retiring import RETIRED_AT_ONCE
 
 from .both_sides import in_kafka, in_log
 from .test_mirror_in import admin, broker, create, delete, offsets_are_served, produce, refused, wait  # noqa: F401
@@ -287,6 +289,46 @@ def test_one_that_slept_writes_nothing_more(broker, url, topic):
         assert "another process mirrors" in said
     assert mirror(broker, url, topic) == 0
     assert check(broker, url, topic) == 30
+
+
+@pytest.mark.deep
+def test_one_that_slept_until_its_entries_were_retired_goes_on(broker, tmp_path, topic):
+    """Also new topics, and a transaction that was open when it fell asleep."""
+    url = str(tmp_path / "log")
+    log = Log.create(url, snapshot_interval=5, config=RETIRED_AT_ONCE)
+    log.does_maintenance = False
+    Admin(log).create_topic(topic, partitions=2)
+    send(log, topic, numbered(0, 10, 2))
+    with (
+        running(broker, url, topic, "--topic-pattern", f"{re.escape(topic)}.*") as sleeper,
+        Producer(log, {"transactional.id": "x"}) as producer,
+    ):
+        wait_sent(sleeper, broker, topic, 10)
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"open", partition=0)
+        producer.flush()
+        sleeper.send_signal(signal.SIGSTOP)
+        producer.commit_transaction()
+        Admin(log).create_topic(f"{topic}.new")
+        for at in range(40):
+            send(log, topic, numbered(10 + at, 1, 2))
+            send(log, f"{topic}.new", numbered(at, 1))
+        before = log.follow().seq
+        send(log, topic, numbered(50, 10, 2), "y")
+        log.maintenance.snapshot()
+        while log.maintenance.retire(log.follow(), 1000):
+            pass
+        assert earliest(log).seq > before - 20
+        sleeper.send_signal(signal.SIGCONT)
+        wait_sent(sleeper, broker, topic, 61)
+        wait_sent(sleeper, broker, f"{topic}.new", 40)
+        sleeper.terminate()
+        _, said = sleeper.communicate(timeout=300)
+        assert sleeper.returncode == 128 + signal.SIGTERM, said
+    assert "which of them belong to one transaction is not known any more" in said
+    assert check(broker, url, topic) == 61
+    assert check(broker, url, f"{topic}.new") == 40
 
 
 @pytest.mark.deep

@@ -8,18 +8,23 @@ from spark_eos import Admin, Producer
 from spark_eos.errors import (
     CorruptRecordError,
     InvalidRequestError,
+    ObjectNotFoundError,
     ProducerFencedError,
     UnsupportedVersionError,
 )
 from spark_eos.log.log import Log
+from spark_eos.log.selection.units import unknown
 from spark_eos.log.selection.whole import Part
+from spark_eos.log.time_travel import earliest
 from spark_eos.mirror.notes import Note, Pair, check_no_loop, check_not_taken_over, note_of, notes, write_note
 from spark_eos.mirror.out.feed import Feed
 from spark_eos.mirror.out.position import Head, Sent, parsed
 from spark_eos.mirror.out.translation import Brought, ahead, whole
 from spark_eos.mirror.plan import begin
 from spark_eos.mirror.positions import Position
+from spark_eos.protocol.rules import sealing
 from spark_eos.storage.memory import MemoryStore
+from verification.retiring import RETIRED_AT_ONCE
 
 
 @pytest.fixture
@@ -146,6 +151,64 @@ def test_a_feed_follows_transactions_and_single_entries(log):
     Admin(log).create_partitions({"a": 3})
     assert feed.advance(10**6)
     assert feed.sent[ids["a"], 2] == 0, "it begins before its first record"
+
+
+def test_a_feed_that_fell_behind_goes_on_from_what_is_known():
+    """As a new process does: the entries that it was to read next are retired."""
+    log = Log.create(MemoryStore(), snapshot_interval=5, config=RETIRED_AT_ONCE)
+    log.does_maintenance = False
+    Admin(log).create_topic("a", partitions=2)
+    key = (log.state.topics["a"].topic_id, 0)
+    said = []
+    feed = Feed(
+        log, -1, {key: 0, (key[0], 1): 0}, lambda *_: 0, lambda name: name.startswith("b"), said.append
+    )
+    with Producer(log, {"linger.ms": 0}) as producer:
+        producer.send("a", b"1", partition=0).result()
+        assert feed.advance(10**6)
+        assert [unit.parts for unit in feed.units] == [{key: Part(0, 1, 1)}]
+        Admin(log).create_topic("b")
+        Admin(log).create_partitions({"a": 3})
+        for _ in range(20):
+            producer.send("a", b"2", partition=1).result()
+            producer.send("b", b"2").result()
+        log.maintenance.snapshot()
+        log.maintenance.retire(log.follow(), 1000)
+        known = earliest(log)
+        assert not feed.advance(10**6)
+        new = (known.topics["b"].topic_id, 0)
+        (unit,) = feed.units
+        assert unit.parts == {
+            key: Part(0, 1, 1),
+            (key[0], 1): Part(0, known.partitions[key[0], 1].end, known.partitions[key[0], 1].end),
+            new: Part(0, known.partitions[new].end, known.partitions[new].end),
+        }
+        assert feed.sent == {key: 0, (key[0], 1): 0, (key[0], 2): 0, new: 0}
+        (text,) = said
+        assert f"were written before entry {known.seq}, the first one that the log still has" in text
+        assert feed.advance(10**6)
+        assert feed.stops == {key: 1, (key[0], 1): 20, (key[0], 2): 0, new: 20}
+        feed.move(feed.stops)
+        assert feed.units == []
+        assert feed.seq_after(feed.sent) == log.state.seq
+
+
+def test_what_is_not_known_though_its_index_was_rewritten_since():
+    """The oldest state refers to pages that were rolled and deleted: they are not needed to know what is stable."""
+    log = Log.create(MemoryStore(), snapshot_interval=5)
+    Admin(log).create_topic("a")
+    with pytest.MonkeyPatch.context() as patch, Producer(log) as producer:
+        patch.setattr(sealing, "PAGE_ROWS", 4)
+        for _ in range(20):
+            producer.send("a", b"1", partition=0).result()
+    key = (log.follow().topics["a"].topic_id, 0)
+    assert log.state.partitions[key].index.pages
+
+    def gone(_page):
+        raise ObjectNotFoundError("it was deleted")
+
+    unit = unknown(log.state, {key: 3}, lambda *_: 0, gone)
+    assert unit.parts == {key: Part(3, 20, 17)}
 
 
 def test_what_was_written_before_the_first_entry_that_is_known(log):

@@ -12,6 +12,7 @@ from spark_eos.protocol.state import TransactionState
 from spark_eos.protocol.types import PartitionOffset
 from spark_eos.storage import MemoryStore
 from tests.log.fakes import FakeClock
+from verification.retiring import RETIRED_AT_ONCE
 
 
 def commit_pending(log, transactional_id, group, topic):
@@ -31,7 +32,7 @@ def clock():
 
 @pytest.fixture
 def log(clock):
-    log = Log.create(MemoryStore(), clock, snapshot_interval=4)
+    log = Log.create(MemoryStore(), clock, snapshot_interval=4, config=RETIRED_AT_ONCE)
     Admin(log).create_topic("t", 2)
     Admin(log).create_topic("u", 1)
     return log

@@ -20,6 +20,7 @@ from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import NO_PRODUCER, PartitionOffset, SourceProgress
 from spark_eos.storage import MemoryStore
 from spark_eos.tables import Tables
+from verification.retiring import RETIRED_AT_ONCE
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 NOW = 1_000_000
@@ -28,7 +29,7 @@ NOW = 1_000_000
 
 @pytest.fixture
 def log():
-    log = Log.create(MemoryStore(), snapshot_interval=4)
+    log = Log.create(MemoryStore(), snapshot_interval=4, config=RETIRED_AT_ONCE)
     Admin(log).create_topic("t", 2)
     return log
 
@@ -191,7 +192,7 @@ def test_names_of_any_kind(log):
 def paged(batches=1200, topic="t"):
     """A log of which all pages but the newest rows are in the store alone, and the log that wrote it."""
     store = MemoryStore()
-    log = Log.create(store, snapshot_interval=4)
+    log = Log.create(store, snapshot_interval=4, config=RETIRED_AT_ONCE)
     log.ensure_topic(topic)
     made = log.topic(topic)
     files = []
@@ -317,7 +318,7 @@ def test_compacted_topics_have_fewer_records_than_offsets(log):
 @pytest.mark.parametrize("seed", range(4))
 def test_any_history_against_what_readers_would_read(seed):
     chance = random.Random(seed)
-    log = Log.create(MemoryStore(), snapshot_interval=8)
+    log = Log.create(MemoryStore(), snapshot_interval=8, config=RETIRED_AT_ONCE)
     Admin(log).create_topic("t", 1)
     topic_id = log.state.topics["t"].topic_id
     with ExitStack() as stack:

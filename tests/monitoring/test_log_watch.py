@@ -27,6 +27,7 @@ from spark_eos.protocol.actions import CreateTopic
 from spark_eos.storage import MemoryStore, Settings
 from spark_eos.testing import FaultyStore
 from tests.monitoring.metrics_world import SECRET, Time, has, scraped, value, watched
+from verification.retiring import RETIRED_AT_ONCE
 
 
 class Watched:
@@ -37,7 +38,7 @@ class Watched:
         if store is None:
             self.store = FaultyStore(MemoryStore())
             self.store.requests_are_free = False  # As a bucket: each look is a request.
-        self.log = Log.create(self.store, snapshot_interval=snapshot_interval)
+        self.log = Log.create(self.store, snapshot_interval=snapshot_interval, config=RETIRED_AT_ONCE)
         self.now = Time()
         self.watch = LogWatch(self.store, now=self.now, **options)
 
@@ -347,7 +348,7 @@ def test_garbage_is_what_a_vacuum_would_delete():
 
 
 def test_sizes_that_are_measured_on_are_those_that_are_measured_anew():
-    log = Log.create(MemoryStore(), snapshot_interval=4)
+    log = Log.create(MemoryStore(), snapshot_interval=4, config=RETIRED_AT_ONCE)
     sizes, producer = Sizes(), Producer(log)
     for number in range(30):
         producer.send("t", b"x" * number).result()

@@ -94,6 +94,22 @@ MUTANTS = (
         _OF_SLEEP,
     ),
     Mutant(
+        "half-restored-is-no-log",
+        "spark_eos/log/handle/unfinished.py",
+        "    return unfinished(store) or NotALogError(",
+        "    return NotALogError(",
+        "a restore that was killed leaves a place of which nothing says what to do with it",
+        ("tests/log/test_unfinished.py",),
+    ),
+    Mutant(
+        "entries-after-the-end-are-none",
+        "spark_eos/log/time_travel.py",
+        "    if not 0 <= seq <= newest.seq:",
+        "    if False:",
+        "a dump from an entry after the end prints nothing, as if nothing had been written since",
+        ("tests/cli/test_history.py",),
+    ),
+    Mutant(
         "log-made-in-a-copy",
         "spark_eos/log/log.py",
         "        if info.name == paths.COPY or not",

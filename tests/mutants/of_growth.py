@@ -13,6 +13,7 @@ _SNAPSHOTS, _MAINTENANCE = "spark_eos/log/snapshots/snapshots.py", "spark_eos/lo
 
 # Hypothesis takes minutes to make an example small.
 _OF_SEALING = ("tests/protocol/test_sealing.py", "-k", "not any_history")
+_HORIZON, _OF_HORIZON = "spark_eos/log/snapshots/horizon.py", ("tests/log/test_horizon.py",)
 _OF_SNAPSHOTS = ("tests/log/test_snapshots.py",)
 _OF_MAINTAIN = ("tests/maintenance/test_maintain.py",)
 
@@ -277,7 +278,7 @@ MUTANTS = (
     ),
     Mutant(
         "one-snapshot-stays",
-        _SNAPSHOTS,
+        _HORIZON,
         "KEPT = 2\n",
         "KEPT = 1\n",
         "if the newest snapshot is damaged there is no other",
@@ -303,10 +304,50 @@ MUTANTS = (
     Mutant(
         "retired-too-far",
         _MAINTENANCE,
-        "return min(snapshot - state.snapshot_interval, ",
-        "return min(snapshot, ",
+        "return min(snapshot - state.snapshot_interval, floor)",
+        "return min(snapshot, floor)",
         "entries go that a reader would need if the newest snapshot were damaged",
         _OF_SNAPSHOTS,
+    ),
+    Mutant(
+        "retired-by-number",
+        _HORIZON,
+        "if time.timestamp_ms <= limit_ms or time",
+        "if True or time",
+        "a mirror whose broker is away for seconds cannot read on: a busy log writes hundreds of entries in them",
+        _OF_HORIZON,
+    ),
+    Mutant(
+        "times-of-a-wrong-clock-keep-all",
+        _HORIZON,
+        " or time.resets < state.time_resets:",
+        ":",
+        "nothing is retired until the time has come that a wrong clock had once",
+        _OF_HORIZON,
+    ),
+    Mutant(
+        "all-snapshots-stay",
+        "spark_eos/log/snapshots/snapshots.py",
+        "spread(seq for seq in found if seq >= self.floor)",
+        "{seq for seq in found if seq >= self.floor}",
+        "a busy log has thousands of snapshots",
+        _OF_HORIZON,
+    ),
+    Mutant(
+        "no-snapshot-between",
+        "spark_eos/log/snapshots/snapshots.py",
+        "spread(seq for seq in found if seq >= self.floor)",
+        "{self.floor}",
+        "when the floor is old enough to go on, no snapshot is there to go on to: nothing is retired any more",
+        _OF_HORIZON,
+    ),
+    Mutant(
+        "history-ends-where-entries-are-retired",
+        "spark_eos/log/time_travel.py",
+        "            if onward.seq <= state.seq:\n                raise\n",
+        "            raise\n",
+        "a history of all that there is ends in an error, as its first entries are the next ones to be retired",
+        _OF_HORIZON,
     ),
     Mutant(
         "retirement-not-looked-at",

@@ -136,6 +136,14 @@ MUTANTS = (
         _NOTES,
     ),
     Mutant(
+        "mirror-out-ends-behind-the-floor",
+        "spark_eos/mirror/out/feed.py",
+        "            if onward.seq <= self._state.seq:\n                raise\n",
+        "            raise\n",
+        "a mirror that was away for longer than entries stay ends in an error",
+        _NOTES,
+    ),
+    Mutant(
         "mirror-out-forgets-single-entries",
         "spark_eos/log/selection/units.py",
         "    if not transaction.commit:\n",

@@ -51,9 +51,25 @@ MUTANTS = (
     Mutant(
         "refused-fencings-count",
         "spark_eos/monitoring/fencings.py",
-        " or producer is None or one.epoch > producer.epoch:",
-        " or producer is None:",
+        "if isinstance(outcome, Rejected):",
+        "if False:",
         "a request that was refused has fenced a producer",
+        _OF_STATUS,
+    ),
+    Mutant(
+        "cron-jobs-fence-each-other",
+        _STATUS,
+        " and one.transactional_id and not one.is_restart:",
+        " and one.transactional_id:",
+        "four clean runs of one program are a warning, and who follows it gives up exactly-once",
+        _OF_STATUS,
+    ),
+    Mutant(
+        "late-attempts-are-restarts",
+        "spark_eos/monitoring/fencings.py",
+        "one._replace(is_restart=False)",
+        "one",
+        "a zombie that goes on is taken for a program that has ended",
         _OF_STATUS,
     ),
     Mutant(

@@ -28,10 +28,10 @@ MUTANTS = (
     Mutant(
         "what-open-transactions-need-is-dropped",
         "spark_eos/log/snapshots/snapshots.py",
-        "        old = [seq for seq in found[:-KEPT] if seq != needed]\n",
-        "        old = found[:-KEPT]\n",
-        "a transaction that is open for long holds back all tables as a whole",
-        ("tests/log/test_whole_ends.py",),
+        "        kept.update([seq for seq in found if begun is not None and seq <= begun][-1:])\n",
+        "",
+        "as long as a transaction is open, entries of long before it stay",
+        ("tests/log/test_horizon.py",),
     ),
     Mutant(
         "what-ended-earlier-is-forgotten",

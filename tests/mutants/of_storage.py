@@ -15,6 +15,14 @@ _OF_PIECES = ("tests/storage/test_direct_io.py", "tests/storage/test_write_behin
 
 MUTANTS = (
     Mutant(
+        "a-name-for-each-retirement",
+        _POSIX,
+        "twin = os.path.join(self._temp_folder, _ONE_MORE)",
+        'twin = os.path.join(self._temp_folder, f"{time.time_ns()}-twin")',
+        "of the processes that write to a folder, all but one leave a name for each retired entry",
+        _OF_POSIX,
+    ),
+    Mutant(
         "data-not-synced",
         _POSIX_FILES,
         "        sync(self._descriptor)\n",

@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_EXPIRATION, _MAINTENANCE = "spark_eos/log/expiration.py", "spark_eos/log/snapshots/maintenance.py"
+_EXPIRATION, _HORIZON = "spark_eos/log/expiration.py", "spark_eos/log/snapshots/horizon.py"
 
 _OF_EXPIRATION = ("tests/log/test_store_clock.py",)
 _OF_CALLS = ("tests/clients/test_visitors.py", "-k", "not processes")
@@ -47,17 +47,17 @@ MUTANTS = (
     ),
     Mutant(
         "evidence-retired",
-        _MAINTENANCE,
-        "snapshot if needed is None else needed)",
-        "snapshot)",
+        _HORIZON,
+        "(state.seq if begun is None else begun)]",
+        "state.seq]",
         "nobody can tell any more since when a transaction is open",
         _OF_EXPIRATION,
     ),
     Mutant(
         "evidence-retired-behind-the-state",
-        _MAINTENANCE,
-        "snapshot - state.snapshot_interval, state.seq, snapshot if",
-        "snapshot - state.snapshot_interval, snapshot if",
+        _HORIZON,
+        "seq <= (state.seq if begun is None else begun)]",
+        "begun is None or seq <= begun]",
         "who retires by an old state retires the entry in which a newer transaction began",
         _OF_EXPIRATION,
     ),

@@ -14,6 +14,7 @@ from spark_eos.maintenance.maintain import Done, Maintainer
 from spark_eos.storage.objects.clients import parse_location
 from spark_eos.storage.objects.store import ObjectStore
 from spark_eos.storage.settings import Settings
+from verification.retiring import RETIRED_AT_ONCE
 
 POLICIES = Path(__file__).parents[2] / "conf" / "policies"
 EARLIEST = {"auto.offset.reset": "earliest", "isolation.level": "read_committed"}
@@ -74,7 +75,7 @@ def transact(url: str, settings: Settings, count: int, *, first: int = 0) -> Non
 
 def write(url: str, settings: Settings) -> None:
     """All that a writer does: a log, a topic, transactions, a group, a fenced producer, large files, maintenance."""
-    log = Log.create(url, settings=settings, snapshot_interval=5)
+    log = Log.create(url, settings=settings, snapshot_interval=5, config=RETIRED_AT_ONCE)
     admin = Admin(url, settings)
     admin.create_topic("t", 2, config=TOPIC)
     transact(url, settings, 12)

@@ -12,6 +12,7 @@ from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.storage import Settings, open_store
 from tests.security.roles import values
+from verification.retiring import RETIRED_AT_ONCE
 
 SECRETS = (b"geheimer-wert", b"geheimer-schluessel")
 
@@ -27,7 +28,7 @@ def test_no_record_is_in_the_bucket_in_clear(minio_server, tmp_path, form):
         }
     )
     url = f"{minio_server.url}/{uuid.uuid4().hex[:8]}"
-    Log.create(url, settings=settings, snapshot_interval=5)
+    Log.create(url, settings=settings, snapshot_interval=5, config=RETIRED_AT_ONCE)
     config = {"segment.format": form, "compression.type": "none"}
     Admin(url, settings).create_topic("visible-topic", 1, config=config)
     with Producer(url, settings) as producer:

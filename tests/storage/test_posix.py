@@ -22,6 +22,7 @@ from spark_eos.errors import (
 from spark_eos.storage import PosixStore, Store
 from spark_eos.storage.posix import store as posix_store
 from spark_eos.testing.store_contract import StoreContract
+from tests.forking import forks_allowed
 
 
 class TestPosixStore(StoreContract):
@@ -340,15 +341,17 @@ def test_list_while_objects_go(store: PosixStore) -> None:
 def test_leftovers_are_discarded_by_age(store: PosixStore) -> None:
     assert store.discard_leftovers(0) == 0
     store.create("retired", b"1")
-    store.overwrite("retired", b"")
+    for _ in range(2):
+        store.retire("retired")
     temp = Path(store.root, "_tmp")
     for name in ("old", "young"):
         (temp / name).write_bytes(b"half")
     yesterday = time.time() - 86_400
     os.utime(temp / "old", (yesterday, yesterday))
     os.utime(temp / "empty", (yesterday, yesterday))
+    assert (temp / "empty-twin").samefile(temp / "empty")
     assert store.discard_leftovers(3600) == 1
-    assert sorted(path.name for path in temp.iterdir()) == ["empty", "young"]
+    assert sorted(path.name for path in temp.iterdir()) == ["empty", "empty-twin", "young"]
     assert store.size("retired") == 0
 
 
@@ -359,29 +362,91 @@ def test_a_writer_whose_temporary_file_is_taken_away_has_created_nothing(store: 
     assert files(store) == []
 
 
-def test_objects_overwritten_with_nothing_share_an_inode(
-    store: PosixStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_retired_objects_share_an_inode(store: PosixStore, monkeypatch: pytest.MonkeyPatch) -> None:
     def inode(name: str) -> int:
         return at(store, name).stat().st_ino
 
     for name in "abcd":
         store.create(name, b"entry")
     for name in "ab":
-        store.overwrite(name, b"")
+        store.retire(name)
     assert inode("a") == inode("b") == inode("_tmp/empty")
 
     real = os.link
 
-    def link(source: str, target: str, *, dst_dir_fd: int | None = None) -> None:
+    def link(source: str, target: str) -> None:
         if at(store, "a").samefile(source):
             fail(errno.EMLINK)()
-        real(source, target, dst_dir_fd=dst_dir_fd)
+        real(source, target)
 
     monkeypatch.setattr(os, "link", link)  # the inode has as many names as it may have
     for name in "cd":
-        store.overwrite(name, b"")
+        store.retire(name)
     assert inode("c") == inode("d") == inode("_tmp/empty") != inode("a")
-    store.overwrite("d", b"")
     assert files(store) == ["_tmp/empty", *"abcd"]
     assert {info.size for info in store.list("")} == {0}
+
+
+def test_many_processes_that_retire_one_object_leave_no_name_each(store: PosixStore) -> None:
+    """A rename of one name of a file to another one of it does nothing, and both stay."""
+    for name in "ab":
+        store.create(name, b"entry")
+    for _ in range(5):
+        PosixStore(store.root).retire("a")
+    assert files(store) == ["_tmp/empty", "_tmp/empty-twin", *"ab"]
+    store.retire("b")
+    assert files(store) == ["_tmp/empty", *"ab"]
+    assert {info.size for info in store.list("")} == {0}
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("others", ["a", "b", "ab"])
+@pytest.mark.parametrize("step", range(3))
+def test_who_retires_beside_others_or_is_killed_leaves_no_name(
+    store: PosixStore, step: int, others: str, killed: bool
+) -> None:
+    """Others retire the same object, another one, or both, right before each step of it; then it may be killed."""
+    for name in "abc":
+        store.create(name, b"entry")
+    store.retire("c")
+    with pytest.MonkeyPatch.context() as patch:
+        steps = Steps(patch, step, lambda: [PosixStore(store.root).retire(name) for name in others], killed)
+        with forks_allowed():
+            child = os.fork()
+        if not child:
+            try:
+                store.retire("a")
+            except BaseException:  # noqa: BLE001  (the child must not go on with the tests)
+                os._exit(Steps.FAILED)
+            os._exit(steps.count)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status == Steps.KILLED if killed else 3 <= status < Steps.FAILED
+    for name in "ab":
+        store.retire(name)
+    assert {*files(store)} - {"_tmp/empty-twin"} == {"_tmp/empty", *"abc"}
+    assert {info.size for info in store.list("")} == {0}
+
+
+class Steps:
+    """Calls of the system to link, look at, move and remove names; before that of a number, others do something."""
+
+    FAILED, KILLED = 98, 99
+
+    def __init__(
+        self, patch: pytest.MonkeyPatch, number: int, others: Callable[[], object], killed: bool
+    ) -> None:
+        self.count, self._number, self._others, self._killed = 0, number, others, killed
+        for name in ("link", "stat", "rename", "unlink"):
+            patch.setattr(os, name, self._stepping(getattr(os, name)))
+
+    def _stepping(self, call: Callable[..., object]) -> Callable[..., object]:
+        def stepping(*args: object, **kwargs: object) -> object:
+            self.count += 1
+            if self.count == self._number + 1:
+                self._number = -1
+                self._others()
+                if self._killed:
+                    os._exit(self.KILLED)
+            return call(*args, **kwargs)
+
+        return stepping

@@ -352,10 +352,10 @@ BUGS = {
         (
             BackgroundMaintenance._step,
             (
-                "if self._snapshots.is_due:",
+                "if self._is_snapshot_work_due:",
                 (
                     "while self._retirer.step(state, state.seq + 1, self._make_sure):\n        pass\n"
-                    "    if self._snapshots.is_due:"
+                    "    if self._is_snapshot_work_due:"
                 ),
             ),
         ),

@@ -16,6 +16,7 @@ from spark_eos.ui import timeline
 from spark_eos.ui.areas.history import entries
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.question import Question
+from verification.retiring import RETIRED_AT_ONCE
 
 
 def write(log, count):
@@ -25,7 +26,7 @@ def write(log, count):
 
 
 def made(length, snapshot_interval=100_000):
-    log = Log.create(MemoryStore(), snapshot_interval=snapshot_interval)
+    log = Log.create(MemoryStore(), snapshot_interval=snapshot_interval, config=RETIRED_AT_ONCE)
     Admin(log).create_topic("orders", 1)
     write(log, length)
     return log

@@ -26,6 +26,7 @@ from verification.chaos.nemesis import Nemesis, Scene
 from verification.chaos.readers import Visible, Watcher, consumed, partition, places
 from verification.chaos.table import Line
 from verification.chaos.workloads import DRIVERS, INPUTS, LOGS, Query, Workload
+from verification.retiring import RETIRED_AT_ONCE
 
 __all__ = ["Campaign", "Options", "Outcome"]
 
@@ -131,7 +132,9 @@ class Campaign:
             self._disk = SmallDisk(self._folder / "disk")
             self._urls[name] = str(self._disk.folder / name)
         self._commands.open(name, self._urls[name])
-        log = self._logs[name] = Log.create(self._urls[name], snapshot_interval=INTERVAL)
+        log = self._logs[name] = Log.create(
+            self._urls[name], snapshot_interval=INTERVAL, config=RETIRED_AT_ONCE
+        )
         config = {"file.delete.delay.ms": DELETE_DELAY_MS}
         for topic, partitions in INPUTS.items():
             log.ensure_topic(topic, partitions, config)

@@ -17,6 +17,7 @@ from verification.explorer.history import Chain
 from verification.explorer.scheduler import Start, World
 from verification.explorer.state_fingerprint import Position
 from verification.explorer.store import ExploredStore
+from verification.retiring import RETIRED_AT_ONCE
 
 __all__ = ["UNSEALED", "Check", "Scenario"]
 
@@ -66,7 +67,9 @@ class Scenario:
     def start(self) -> Start:
         """The log with its topic, and whatever was done ``before``."""
         store = ExploredStore({})
-        log = Log.create(store, FrozenClock("before"), snapshot_interval=self.interval)
+        log = Log.create(
+            store, FrozenClock("before"), snapshot_interval=self.interval, config=RETIRED_AT_ONCE
+        )
         Admin(log).create_topic(TOPIC, self.partitions)
         self.before(log)
         if self.maintained:

@@ -18,6 +18,7 @@ from verification.explorer.actor_programs import TOPIC
 from verification.explorer.history import Chain
 from verification.explorer.state_fingerprint import Position
 from verification.part_store import PartStore
+from verification.retiring import RETIRED_AT_ONCE
 
 __all__ = ["as_the_other_log_decided", "coordinator", "helper", "prepared_in_both"]
 
@@ -38,7 +39,9 @@ class _Died(BaseException):
 
 def prepared_in_both(log: Log) -> None:
     """A coordinator has prepared the follower, and named it in the deciding log."""
-    second = Log.create(PartStore(log.store), FrozenClock("second"), snapshot_interval=1000)
+    second = Log.create(
+        PartStore(log.store), FrozenClock("second"), snapshot_interval=1000, config=RETIRED_AT_ONCE
+    )
     settings = {"transactional.id": "both", "transaction.timeout.ms": 1000}
     group = MultiLogProducer(Producer(second, settings), Producer(log, settings))
     group.init_transactions()

@@ -33,6 +33,7 @@ from spark_eos.log.environment import Commit, Environment, Lag
 from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
 from verification.no_threads import NO_THREADS
+from verification.retiring import RETIRED_AT_ONCE
 from verification.simulator.clock import SimulatedClock
 from verification.simulator.restores import Folder, opened_by_operator, put_back_later, run_to_its_end
 from verification.simulator.world import FaultProfile, Process, World
@@ -135,9 +136,9 @@ class _Stage:
 
     def create(self, process: Process) -> None:
         interval = self.chance.choice([4, 4, 16, 1000])
-        Log.create(self.store, SimulatedClock(process), snapshot_interval=interval).ensure_topic(
-            _TOPIC, _PARTITIONS
-        )
+        Log.create(
+            self.store, SimulatedClock(process), snapshot_interval=interval, config=RETIRED_AT_ONCE
+        ).ensure_topic(_TOPIC, _PARTITIONS)
 
     def write(self, name: str, process: Process) -> None:
         """Records, one after the other, in transactions or without; a new client after each fatal error."""

@@ -23,6 +23,7 @@ from spark_eos.maintenance.verify.verify import verify
 from spark_eos.protocol.state import State
 from spark_eos.storage.store import Data
 from verification.no_threads import NO_THREADS
+from verification.retiring import RETIRED_AT_ONCE
 from verification.simulator.clock import SimulatedClock
 from verification.simulator.store import SimulatedObjectStore, SimulatedStore
 from verification.simulator.world import FaultProfile, Process, World
@@ -110,7 +111,11 @@ class _Cast:
 
     def create(self, process: Process) -> None:
         Log.create(
-            self.stores["old"], SimulatedClock(process), snapshot_interval=_INTERVAL, environment=NO_THREADS
+            self.stores["old"],
+            SimulatedClock(process),
+            snapshot_interval=_INTERVAL,
+            config=RETIRED_AT_ONCE,
+            environment=NO_THREADS,
         )
 
     # -- The move ---------------------------------------------------------------------------------------

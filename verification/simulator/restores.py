@@ -24,6 +24,7 @@ from spark_eos.maintenance.verify.verify import verify
 from spark_eos.protocol.state import State
 from spark_eos.storage.store import Data
 from verification.no_threads import NO_THREADS
+from verification.retiring import RETIRED_AT_ONCE
 from verification.simulator.clock import SimulatedClock
 from verification.simulator.store import SimulatedStore
 from verification.simulator.world import FaultProfile, Process, World
@@ -142,7 +143,13 @@ class _Cast:
         self._names = (f"t{number}" for number in range(1_000_000))
 
     def create(self, process: Process) -> None:
-        Log.create(self.store, SimulatedClock(process), snapshot_interval=_INTERVAL, environment=NO_THREADS)
+        Log.create(
+            self.store,
+            SimulatedClock(process),
+            snapshot_interval=_INTERVAL,
+            config=RETIRED_AT_ONCE,
+            environment=NO_THREADS,
+        )
 
     def write(self, process: Process) -> None:
         self._until_calm(process, self._write, [0.05, 0.5, 5.0])

@@ -19,6 +19,7 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.state import State
 from spark_eos.testing.history import READ_COMMITTED, READ_UNCOMMITTED, Event
+from verification.retiring import RETIRED_AT_ONCE
 from verification.simulator.administrator import (
     administrator,
     expiration_task,
@@ -279,6 +280,7 @@ def _set_up(process: Process, run: _Run) -> None:
         SimulatedClock(process),
         snapshot_interval=run.plan.interval,
         entries_per_folder=folder,
+        config=RETIRED_AT_ONCE,
         environment=run.stage.environment,
     )
     admin = Admin(log)

@@ -23,6 +23,7 @@ from spark_eos.log.environment import PROCESS, Environment, Lag
 from spark_eos.log.log import Log
 from spark_eos.maintenance.name_deletion import RetiredNames
 from spark_eos.storage.posix.store import PosixStore
+from verification.retiring import RETIRED_AT_ONCE
 from verification.specification.events import Event
 from verification.specification.real_recording import RealRecorder, merged, request_id
 from verification.specification.real_stores import RecordedFolder, Trouble
@@ -224,7 +225,7 @@ class _Crew:
             os._exit(0)
 
     def _setup(self) -> None:
-        Log.create(PosixStore(self.log), snapshot_interval=self.plan.interval)
+        Log.create(PosixStore(self.log), snapshot_interval=self.plan.interval, config=RETIRED_AT_ONCE)
 
     def _member(self, number: int, ready: tuple[int, int], go: tuple[int, int]) -> None:
         os.close(ready[0])

@@ -18,6 +18,7 @@ from spark_eos.protocol.actions import Action, AlterTopic, AppendBatches, Create
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, StagedFile
 from verification.no_threads import NO_THREADS
+from verification.retiring import RETIRED_AT_ONCE
 from verification.simulator.clock import SimulatedClock
 from verification.simulator.world import FaultProfile, Process, World
 from verification.specification.events import Event
@@ -105,7 +106,13 @@ class _Stage:
         """A log; then all others begin."""
         world, chance = self.world, self.world.random
         interval = 2 if self.is_sleepy else chance.choice([2, 3, 1000])
-        Log.create(self.store, SimulatedClock(process), snapshot_interval=interval, environment=self.plain)
+        Log.create(
+            self.store,
+            SimulatedClock(process),
+            snapshot_interval=interval,
+            config=RETIRED_AT_ONCE,
+            environment=self.plain,
+        )
         world.calm = False
         crowd = CROWD if self.lags or self.store.reach else WRITERS
         for number in range(crowd if self.is_crowded else chance.randint(2, crowd)):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spark_eos.errors import InvalidRequestError
+from spark_eos.errors import InvalidRequestError, ObjectNotFoundError
 from spark_eos.log.history import Transaction, of_entry
 from spark_eos.log.log import Log
 from spark_eos.log.selection.whole import Cut, Part, Unit, most
-from spark_eos.log.time_travel import earliest, replay
+from spark_eos.log.snapshots.horizon import before_open
+from spark_eos.log.time_travel import earliest, replay, state_at
 from spark_eos.protocol.index import IndexRow, Kind, Load, in_memory
 from spark_eos.protocol.publication import Publication
 from spark_eos.protocol.state import Partition, PartitionKey, State
@@ -23,14 +24,14 @@ def whole_ends(log: Log, state: State, start: Cut) -> dict[PartitionKey, int]:
     """The ends of these partitions in ``state``, from ``start`` on, that split no committed transaction.
 
     They are the last stable offsets, unless a committed transaction has records behind one of them. Then the entries
-    are read since the oldest that the log still has. What ended before that is held back or not as a whole. Entries
-    are kept from the last boundary on before the oldest open transaction began, so it is seldom held back.
+    are read from a little before the oldest open transaction began. What ended before that is held back or not as a
+    whole, and as entries are kept that long it is seldom held back.
     """
     stops = {key: max(state.partitions[key].last_stable_offset, first) for key, first in start.items()}
     if not any(_has_committed(state, state.partitions[key]) for key in start):
         return stops
     try:
-        before = earliest(log)
+        before = _before_open(log, state)
         first = unknown(before, start, _none, log.load)
         units = [] if first is None else [first]
         topics = {topic.topic_id: topic.name for topic in before.topics.values()}
@@ -42,6 +43,12 @@ def whole_ends(log: Log, state: State, start: Cut) -> dict[PartitionKey, int]:
     except InvalidRequestError:  # Other processes have retired the entries meanwhile: nothing is known yet.
         return dict(start)
     return most(start, stops, units)
+
+
+def _before_open(log: Log, state: State) -> State:
+    """A state from before the oldest open transaction began, or the oldest one that there is."""
+    oldest, wanted = earliest(log), (before_open(state) or 0) - state.snapshot_interval
+    return oldest if wanted <= oldest.seq else state_at(log, wanted)
 
 
 def held_by(state: State, publication: Publication) -> list[str]:
@@ -100,10 +107,17 @@ def unknown(state: State, start: Cut, covered: Covered, load: Load = in_memory) 
         low = max(offset, partition.start)
         stable = partition.last_stable_offset
         found = (row for row in partition.index.scan(low, load) if is_closed(state, partition, row))
-        first = next(found, None)
-        if first is None:
-            continue
-        begin, end = max(first.base_offset, low), max(stable, first.next_offset)
+        begin, end = low, stable
+        try:
+            first = next(found, None)
+        except (
+            ObjectNotFoundError
+        ):  # The page was rewritten since, and all of it is stable: from the offset on, then.
+            pass
+        else:
+            if first is None:
+                continue
+            begin, end = max(first.base_offset, low), max(stable, first.next_offset)
         for row in partition.index.scan(
             end, load
         ):  # After the first open transaction, which is never long ago.

@@ -21,12 +21,12 @@ from spark_eos.errors import (
 )
 from spark_eos.log import paths
 from spark_eos.log.clock import Clock
-from spark_eos.log.snapshots.snapshots import Snapshots, before_open
+from spark_eos.log.snapshots.snapshots import Snapshots
 from spark_eos.log.snapshots.worker import in_background
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
 
-__all__ = ["SHARE", "BackgroundMaintenance", "Retirer"]
+__all__ = ["SHARE", "BackgroundMaintenance", "Retirer", "retirable"]
 
 SHARE = 0.1
 """Of the time that passes, what maintenance may take."""
@@ -49,23 +49,19 @@ _LOG = logging.getLogger(__name__)
 class Retirer:
     """Overwrites entries with nothing, from the oldest on: those that no reader needs any more.
 
-    These are the entries before the newest snapshot but one: a reader that is a little behind still reads on entry by
-    entry.
-    Entry 0 is never retired: it says what log this is. Nor is one in which an open transaction began: the store
-    says since when it is there (`spark_eos.log.expiration`). Nor are those from the boundary before that on, from which
-    it is known what belongs together of all that has ended since (`spark_eos.log.selection.units`).
+    These are the entries up to the floor (`spark_eos.log.snapshots.horizon`), and before the newest snapshot but one.
+    Entry 0 is never retired: it says what log this is.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._next: int | None = None
 
-    def step(self, state: State, snapshot: int, look: Callable[[], None]) -> int | None:
-        """Retire one entry, given the newest snapshot that is stored; which one, or None if there is none.
+    def step(self, state: State, limit: int, look: Callable[[], None]) -> int | None:
+        """Retire one entry, up to ``limit`` (`retirable`); which one, or None if there is none.
 
         ``look`` is called right before, and raises if the store holds another history.
         """
-        limit = _limit(state, snapshot)
         if limit <= 0:
             return None
         if self._next is None or not self._goes_on(state):
@@ -92,9 +88,8 @@ class Retirer:
         except ObjectNotFoundError:
             return True  # Names of retired entries may be deleted.
 
-    def left(self, state: State, snapshot: int) -> int:
+    def left(self, state: State, limit: int) -> int:
         """How many entries `step` would retire by and by."""
-        limit = _limit(state, snapshot)
         if limit <= 0:
             return 0
         if self._next is None:
@@ -102,9 +97,8 @@ class Retirer:
         return max(limit + 1 - self._next, 0)
 
     def last(self, state: State, snapshot: int) -> int:
-        """The newest entry that is retired, with all before it; 0 if there is none."""
-        limit = _limit(state, snapshot)
-        return self._find(state, limit) - 1 if limit > 0 else 0
+        """The newest entry that is retired, with all before it; 0 if there is none. All are before the snapshot."""
+        return self._find(state, snapshot) - 1 if snapshot > 0 else 0
 
     def _find(self, state: State, limit: int) -> int:
         """The first entry that is not retired: they are retired in order."""
@@ -118,11 +112,9 @@ class Retirer:
         return low
 
 
-def _limit(state: State, snapshot: int) -> int:
-    """The newest entry that no reader needs any more, given the newest snapshot that is stored."""
-    needed = before_open(state)
-    # What began after this state is not in it.
-    return min(snapshot - state.snapshot_interval, state.seq, snapshot if needed is None else needed)
+def retirable(state: State, snapshot: int, floor: int) -> int:
+    """The newest entry that no reader needs any more, given the newest snapshot that is stored, and the floor."""
+    return min(snapshot - state.snapshot_interval, floor)
 
 
 class BackgroundMaintenance:
@@ -135,14 +127,17 @@ class BackgroundMaintenance:
         clock: Clock,
         is_same: Callable[[], bool],
         check: Callable[..., None],
+        newest: Callable[[], State],
     ) -> None:
         """``is_same`` tells whether the store still holds this log: its folder may have been replaced.
 
         ``check`` raises `DivergedLogError` if the newest entry is not the one that was applied; it costs little.
+        ``newest`` gives the newest state that this process knows.
         """
         self._url = store.url
         self._is_same = is_same
         self._check = check
+        self._newest = newest
         self._sure_until = -math.inf
         self._clock = clock
         self._snapshots = snapshots
@@ -163,8 +158,8 @@ class BackgroundMaintenance:
             self._seen_s = now
             if self._saved_s < _SMALLEST_S or now < self._rest_until:
                 return
-            if self._snapshots.is_due and self._snapshots.is_large:
-                in_background(self._store_snapshot)
+            if self._is_snapshot_work_due and self._snapshots.is_large:
+                in_background(self._snapshot_work_aside)
                 handed_on = True
                 return
             while self._saved_s > 0 and self._step(state):
@@ -178,12 +173,23 @@ class BackgroundMaintenance:
             if not handed_on:
                 self._lock.release()
 
-    def _store_snapshot(self) -> None:
-        """Store the snapshot that is due, with the lock that `run_slice` has taken: nothing else is done meanwhile."""
+    @property
+    def _is_snapshot_work_due(self) -> bool:
+        return self._snapshots.is_due or self._snapshots.is_floor_due
+
+    def _snapshot_work(self) -> None:
+        """Store the snapshot that is due, or look up the floor that a newer one has moved."""
+        self._make_sure()
+        if self._snapshots.is_due:
+            self._write()
+        if self._snapshots.is_floor_due:
+            self._snapshots.find_floor(self._newest())
+
+    def _snapshot_work_aside(self) -> None:
+        """The same, with the lock that `run_slice` has taken: nothing else is done meanwhile."""
         begun = self._clock.monotonic()
         try:
-            self._make_sure()
-            self._write()
+            self._snapshot_work()
             self._seen_s = self._clock.monotonic()
             self._saved_s -= self._seen_s - begun
         except Exception as error:  # noqa: BLE001  (no caller waits for this thread)
@@ -204,7 +210,9 @@ class BackgroundMaintenance:
         with self._lock:
             stored = self._snapshots.look()
             missing = self._snapshots.missing
-            return missing, self._retirer.left(state, stored if missing is None else missing)
+            self._snapshots.find_floor(state, missing)
+            newest = stored if missing is None else missing
+            return missing, self._retirer.left(state, retirable(state, newest, self._snapshots.floor))
 
     def snapshot(self) -> int | None:
         """Store the newest snapshot that this process can make, if there is none; after which entry that was.
@@ -220,21 +228,26 @@ class BackgroundMaintenance:
             return missing if written else None
 
     def retire(self, state: State, count: int) -> int:
-        """Retire up to ``count`` entries that the newest stored snapshot covers; how many there were."""
+        """Retire up to ``count`` entries that are old enough, and covered by the newest stored snapshot; how many."""
         with self._lock:
             self._make_sure()
-            snapshot, done = self._snapshots.look(), 0
-            while done < count and self._retire_one(state, snapshot):
+            self._snapshots.look()
+            self._snapshots.find_floor(state)
+            done = 0
+            while done < count and self._retire_one(state):
                 done += 1
             return done
 
-    def _retire_one(self, state: State, snapshot: int) -> bool:
+    def _retirable(self, state: State) -> int:
+        return retirable(state, self._snapshots.stored, self._snapshots.floor)
+
+    def _retire_one(self, state: State) -> bool:
         """Look, retire one entry, and look again; whether there was one.
 
         Files may be exchanged between the look and the retirement. So no more than one entry of another history is
         ever overwritten, and it is named.
         """
-        seq = self._retirer.step(state, snapshot, self._make_sure)
+        seq = self._retirer.step(state, self._retirable(state), self._make_sure)
         if seq is None:
             return False
         try:
@@ -255,7 +268,7 @@ class BackgroundMaintenance:
         """Store the snapshot that is missing, and delete older ones; whether this process stored it."""
         written = self._snapshots.write(self._check)
         try:
-            self._snapshots.drop_old()
+            self._snapshots.drop_old(self._newest())
         except StorePermissionError as error:
             # A writer need not have the right to delete: maintenance drops them later.
             _LOG.debug("older snapshots stay: %s", error)
@@ -263,13 +276,12 @@ class BackgroundMaintenance:
 
     def _step(self, state: State) -> bool:
         """One piece of work; whether there was any."""
-        if self._snapshots.is_due:
-            self._make_sure()
-            self._write()
+        if self._is_snapshot_work_due:
+            self._snapshot_work()
             return True
-        if not self._retirer.left(state, self._snapshots.stored):
+        if not self._retirer.left(state, self._retirable(state)):
             return False
-        return self._retire_one(state, self._snapshots.stored)
+        return self._retire_one(state)
 
     def _make_sure(self) -> None:
         """Raise `NotALogError` if another log is there by now: a process may have slept since its commit.

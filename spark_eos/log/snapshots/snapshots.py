@@ -22,6 +22,7 @@ from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.gc_pause import LARGE_BYTES, MANY, paused
 from spark_eos.log.snapshots.derived import create_idempotent
+from spark_eos.log.snapshots.horizon import KEPT, NOWHERE, Horizon, before_open, spread
 from spark_eos.log.snapshots.index_store import IndexPageStore, forget
 from spark_eos.log.snapshots.worker import in_background
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
@@ -29,10 +30,7 @@ from spark_eos.protocol.index import IndexPage
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
 
-__all__ = ["KEPT", "LARGE", "Snapshots", "before_open", "newest_snapshot"]
-
-KEPT = 2
-"""Snapshots that stay: a process that has just listed them still finds the newest one."""
+__all__ = ["LARGE", "Snapshots", "newest_snapshot"]
 
 LARGE = 256
 """Partitions from which on a snapshot may take longer than a commit should."""
@@ -41,15 +39,6 @@ LARGE_ROWS = 8192
 """Rows that were sealed and not yet encoded, from which on that may: some 10 µs each."""
 
 _LOG = logging.getLogger(__name__)
-
-
-def before_open(state: State) -> int | None:
-    """The last boundary before the oldest open transaction of ``state`` began; None: no transaction is open.
-
-    Its snapshot, and all entries after it, say what belongs to the transactions that have ended since.
-    """
-    begun = min((state.producers[one].started_seq for one in state.open_transactions), default=None)
-    return None if begun is None else (begun - 1) // state.snapshot_interval * state.snapshot_interval
 
 
 def newest_snapshot(store: Store) -> State | None:
@@ -89,10 +78,14 @@ class Snapshots:
         # Simulated clocks know nothing of threads: there everything is done in turn.
         self._has_threads = clock is SYSTEM
         self._lock = threading.Lock()
+        self._horizon = Horizon(store)
         self._passed: State | None = None
         self._mine = False
         self.stored = -1
         """The newest snapshot that this process knows of, by its entry."""
+        self.floor = NOWHERE
+        """The snapshot up to which entries are retired, when that was looked up last (`find_floor`)."""
+        self._looked_from = -1
 
     def passed(self, state: State, *, created: bool) -> None:
         """A boundary was read, or ``created`` by this process, which has to store the snapshot then.
@@ -100,6 +93,7 @@ class Snapshots:
         What was sealed before the boundary before this one can be dropped, if that one was stored by any process.
         """
         before, self._passed = self._passed, state
+        self._horizon.saw(state)
         missed = False
         if before is not None and before.seq > self.stored:
             try:
@@ -119,6 +113,18 @@ class Snapshots:
     def is_due(self) -> bool:
         """Whether a snapshot is missing that this process should store: its own, or that of one that died."""
         return self._mine and self._passed is not None and self._passed.seq > self.stored
+
+    @property
+    def is_floor_due(self) -> bool:
+        """Whether there is a newer snapshot than when the floor was looked up last."""
+        return self._looked_from != self.stored
+
+    def find_floor(self, state: State, missing: int | None = None) -> list[int]:
+        """Look up the floor at ``state``. Returns the snapshots that there are, and the one that is ``missing`` yet."""
+        names = (paths.snapshot_seq(info.name) for info in self._store.list(paths.SNAPSHOTS))
+        found = {seq for seq in (*names, missing) if seq is not None}
+        self.floor, self._looked_from = self._horizon.floor(state, found), self.stored
+        return sorted(found)
 
     @property
     def is_large(self) -> bool:
@@ -192,18 +198,15 @@ class Snapshots:
                     self._store.delete(name)
             raise
 
-    def drop_old(self) -> int:
-        """Delete all snapshots but the newest `KEPT`, and the one from which all open transactions can be read.
+    def drop_old(self, state: State) -> int:
+        """Delete the snapshots before the floor, and most of those after it (`spark_eos.log.snapshots.horizon`).
 
-        Returns how many there were.
+        The one from which all open transactions can be read stays: it will be the floor. Returns how many there were.
         """
-        found = sorted(
-            seq
-            for info in self._store.list(paths.SNAPSHOTS)
-            if (seq := paths.snapshot_seq(info.name)) is not None
-        )
-        needed = None if self._passed is None else before_open(self._passed)
-        old = [seq for seq in found[:-KEPT] if seq != needed]
+        found, begun = self.find_floor(state), before_open(state)
+        kept = spread(seq for seq in found if seq >= self.floor) | {*found[-KEPT:]}
+        kept.update([seq for seq in found if begun is not None and seq <= begun][-1:])
+        old = [seq for seq in found if seq not in kept]
         for seq in old:
             self._store.delete(paths.snapshot(seq))
         return len(old)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import IntEnum
 
-from spark_eos.errors import CorruptRecordError, DivergedLogError, NotALogError, ObjectNotFoundError
+from spark_eos.errors import CorruptRecordError, DivergedLogError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.commit.closing import is_closing
 from spark_eos.log.commit.gaps import is_leftover
+from spark_eos.log.handle.unfinished import not_a_log
 from spark_eos.log.snapshots.derived import create_idempotent
 from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.maintenance.verify.index_pages import PieceCheck
@@ -124,7 +125,7 @@ class Chain:
             if isinstance(state, State):
                 return state.entries_per_folder
         if not stored and not self._exists(0) and not self._exists(1):
-            raise NotALogError(f"{self._store.url} is not a log: it has no {paths.entry(0)}. Check the path")
+            raise not_a_log(self._store)
         return 0
 
     def _find_end(self, low: int) -> int:

@@ -20,16 +20,24 @@ class Feed:
     """The units of some partitions that are not sent yet, in the order in which they ended.
 
     ``sent`` says up to where they are sent, and ``seq`` up to which entry all of it is. What was written before the
-    oldest entry that the log still has is one unit, since it is not known any more what of it belongs together.
+    oldest entry that the log still has is one unit, since it is not known any more what of it belongs together: at the
+    beginning, and after a time in which the log has gone on without this process.
     """
 
     def __init__(
-        self, log: Log, seq: int, sent: Cut, covered: Covered, wants: Callable[[str], bool] = lambda _: False
+        self,
+        log: Log,
+        seq: int,
+        sent: Cut,
+        covered: Covered,
+        wants: Callable[[str], bool] = lambda _: False,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         """``sent`` are those whose place is known, of whole topics. Others that ``wants`` names begin at 0."""
         self._log = log
         self._covered = covered
         self._wants = wants
+        self._tell = tell
         self._state = known_from(log, seq)
         self._topics = {topic_id for topic_id, _ in sent}
         self.sent: dict[PartitionKey, int] = dict(sent)
@@ -40,8 +48,13 @@ class Feed:
         unit = unknown(self._state, self.sent, self._covered, self._log.load)
         if unit is None:
             return 0
-        self.units.insert(0, unit)
-        return records([unit], self.sent)
+        self.units = [unit]
+        count = records([unit], self.sent)
+        self._tell(
+            f"{count} records were written before entry {self._state.seq}, the first one that the log still has all "
+            "of: which of them belong to one transaction is not known any more"
+        )
+        return count
 
     @property
     def state(self) -> State:
@@ -72,6 +85,18 @@ class Feed:
         newest = self._log.follow()
         if self._state.seq >= newest.seq:
             return True
+        try:
+            return self._read_on(newest, wanted)
+        except InvalidRequestError:
+            onward = earliest(self._log)
+            if onward.seq <= self._state.seq:
+                raise
+            self._state, self.units = onward, []
+            self._see(onward)
+            self.add_unknown()
+            return False
+
+    def _read_on(self, newest: State, wanted: int) -> bool:
         topics = {topic.topic_id: topic.name for topic in self._state.topics.values()}
         waiting = self.waiting
         for step in replay(self._log, self._state, newest.seq):

@@ -137,13 +137,8 @@ class MirrorOut:
         if head is None or any(name not in known for name in names):
             self._begin(head, sent)
         seq = -1 if head is None else head.seq
-        self._feed = Feed(self._log, seq, sent, self._covered.count, self._options.wants)
-        unknown = self._feed.add_unknown()
-        if unknown:
-            self._tell(
-                f"{unknown} records were written before entry {self._feed.state.seq}, the first one that the log still "
-                "has all of: which of them belong to one transaction is not known any more"
-            )
+        self._feed = Feed(self._log, seq, sent, self._covered.count, self._options.wants, self._tell)
+        self._feed.add_unknown()
 
     def _check_new(self, state: State, names: list[str]) -> None:
         """Raise what can be known before anything is written on either side."""

@@ -6,7 +6,8 @@ from spark_eos.clients.consumer.heartbeat import heartbeat_name
 from spark_eos.errors import ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.log import Log
-from spark_eos.log.snapshots.maintenance import Retirer
+from spark_eos.log.snapshots.horizon import Horizon
+from spark_eos.log.snapshots.maintenance import Retirer, retirable
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.monitoring.metrics.points import Point, point
 from spark_eos.protocol.encoding.entries import decode_entry
@@ -21,18 +22,23 @@ class Snapshots:
     def __init__(self) -> None:
         self._seq = -1
         self._made_ms: int | None = None
-        self._newest_ms = 0
+        self._horizon: Horizon | None = None
 
     def look(self, log: Log, now_ms: int, label: str) -> list[Point]:
         """The points about snapshots and entries. Raises what the store raises."""
         state = log.state
-        found = (paths.snapshot_seq(info.name) for info in log.store.list(paths.SNAPSHOTS))
-        newest = max((seq for seq in found if seq is not None), default=0)
+        names = (paths.snapshot_seq(info.name) for info in log.store.list(paths.SNAPSHOTS))
+        found = [seq for seq in names if seq is not None]
+        newest = max(found, default=0)
         if self._made_ms is None or newest != self._seq:
             self._seq, self._made_ms = newest, _time_of(log, newest, state)
+        if self._horizon is None:
+            self._horizon = Horizon(log.store)
+        limit = retirable(state, newest, self._horizon.floor(state, found))
+        unretired = Retirer(log.store).left(state, limit)
         points = [
             point("eoslog.maintenance.unsealed_entries", max(state.seq - newest, 0), label),
-            point("eoslog.maintenance.unretired_entries", Retirer(log.store).left(state, newest), label),
+            point("eoslog.maintenance.unretired_entries", unretired, label),
         ]
         if self._made_ms is not None:
             age_ms = max(now_ms - self._made_ms, 0)

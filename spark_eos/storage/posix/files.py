@@ -135,17 +135,6 @@ class TemporaryFile(Appender):
         sync(self._descriptor)
         self.close()
 
-    def share(self, path: str) -> None:
-        """Make this one more name of the equal file at ``path``, or ``path`` one more name of this."""
-        twin = f"{self.path}-twin"
-        try:
-            os.link(path, twin)
-            os.rename(twin, self.path)
-        except OSError:  # there is none yet, or it has as many names as a file may have
-            with suppress(OSError):
-                os.link(self.path, twin)
-                os.rename(twin, path)
-
 
 def begin_writeback(descriptor: int, offset: int, length: int) -> None:
     """Let the disk begin with these bytes, where the system can be asked to. A hint: it syncs nothing."""

@@ -10,7 +10,6 @@ import errno
 import os
 import stat
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 
@@ -46,6 +45,12 @@ __all__ = ["PosixStore"]
 
 _EMPTY = "empty"
 """Name, in the temporary folder, of the inode that all objects overwritten with nothing share."""
+
+_ONE_MORE = "empty-twin"
+"""One more name of it, which is moved to an object. All processes use this one, so a killed one leaves none behind."""
+
+_TRIES = 100
+"""So often that name is made again, if other processes take it away each time."""
 
 
 class PosixStore(Store):
@@ -234,15 +239,12 @@ class PosixStore(Store):
                 raise failure(error, "delete", path) from error
 
     def overwrite(self, name: str, data: Data) -> None:
-        """As `Store.overwrite`. All objects that are overwritten with nothing share one inode."""
+        """As `Store.overwrite`."""
         path = self._path(name)
-        body = as_bytes_view(data)
         with self._temporary() as temp:
             with translated("write", path):
-                temp.write(body)
+                temp.write(as_bytes_view(data))
                 temp.seal()
-                if body.nbytes == 0:
-                    temp.share(os.path.join(self._temp_folder, _EMPTY))
             with self._folders.folder_of(path) as folder:
                 try:
                     os.rename(temp.path, os.path.basename(path), dst_dir_fd=folder)
@@ -254,22 +256,42 @@ class PosixStore(Store):
                     raise outcome_unknown(error, "overwrite", path) from error
 
     def retire(self, name: str) -> None:
-        """As `Store.retire`: one more name of a shared empty file, and no sync."""
+        """As `Store.retire`: one more name of a shared empty file, and no sync.
+
+        If the object has that file already, as another process has retired it at the same time, moving the name to it
+        does nothing and leaves the name, says POSIX. The next one uses it.
+        """
         path = self._path(name)
-        twin = os.path.join(self._temp_folder, f"{uuid.uuid4().hex}-twin")
+        twin = os.path.join(self._temp_folder, _ONE_MORE)
+        for _ in range(_TRIES):
+            try:
+                if self._has_empty(twin):
+                    os.rename(twin, path)
+                    return
+            except FileNotFoundError:  # Another process has moved it, and this one makes it again.
+                pass
+            except OSError:
+                break
+        self.overwrite(name, b"")
+
+    def _has_empty(self, twin: str) -> bool:
+        """Make ``twin`` a name of the empty file; whether it is one."""
+        empty = os.path.join(self._temp_folder, _EMPTY)
         try:
-            empty = os.path.join(self._temp_folder, _EMPTY)
             os.link(empty, twin)
-            if os.stat(
-                twin
-            ).st_size:  # A copy was put over a name of it: that writes to the file of all names.
-                os.unlink(empty)
-                raise FileNotFoundError(empty)
-            os.rename(twin, path)
+        except FileExistsError:
+            pass
         except OSError:  # There is no empty file yet, or it has as many names as a file may have.
-            with suppress(OSError):
-                os.unlink(twin)
-            self.overwrite(name, b"")
+            with self._temporary() as temp:
+                temp.seal()
+                os.rename(temp.path, empty)
+            return False
+        if not os.stat(twin).st_size:
+            return True
+        # A copy was put over a name of it: that writes to the file of all names.
+        os.unlink(empty)
+        os.unlink(twin)
+        return False
 
     def age_s(self, name: str) -> float | None:
         """As `Store.age_s`: the last change of the file, its link to the name or a later one, and that of a new file.
@@ -307,7 +329,7 @@ class PosixStore(Store):
                 with suppress(FileNotFoundError):
                     if (
                         entry.is_file()
-                        and entry.name != _EMPTY
+                        and entry.name not in {_EMPTY, _ONE_MORE}
                         and time.time() - entry.stat().st_mtime > older_than_s
                     ):
                         os.unlink(entry.path)

@@ -4,8 +4,9 @@ import sys
 
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AlterLog
+from verification.retiring import RETIRED_AT_ONCE
 
-log = Log.create(sys.argv[1], snapshot_interval=3)
+log = Log.create(sys.argv[1], snapshot_interval=3, config=RETIRED_AT_ONCE)
 log.does_maintenance = False
 log.ensure_topic("t", 300)
 log.commit(lambda _: (AlterLog(()),))

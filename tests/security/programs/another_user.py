@@ -12,6 +12,7 @@ from spark_eos.errors import StorePermissionError
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.storage import MemoryStore
 from tests.security.roles import EARLIEST, TOPIC, maintain, transact, values
+from verification.retiring import RETIRED_AT_ONCE
 
 url, uid, groups, umask, *steps = sys.argv[1:]
 
@@ -45,7 +46,7 @@ def produce():
 
 
 def make():
-    log = Log.create(url, snapshot_interval=5)
+    log = Log.create(url, snapshot_interval=5, config=RETIRED_AT_ONCE)
     Admin(url).create_topic("t", 2, config=TOPIC)
     transact(url, {}, 12)
     log.follow()
