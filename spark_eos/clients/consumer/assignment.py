@@ -100,7 +100,7 @@ class ConsumerAssignment(ConsumerBase):
             )
         if self._rebalance is None:
             self._rebalance = ConsumerCoordinator(self._log, self._settings, self._offsets, self._assigned)
-        self._rebalance.subscription = wanted
+        self._rebalance.subscription = self._offsets.subscription = wanted
 
     @one_at_a_time
     def subscription(self) -> set[str]:
@@ -171,6 +171,7 @@ class ConsumerAssignment(ConsumerBase):
             )
         wanted = [TopicPartition(*at) for at in partitions]
         state = self._log.follow()
+        self._offsets.begin(state)
         assigned = {}
         for at in wanted:
             topic = topic_of(state, at.topic, self._log.url)

@@ -72,6 +72,10 @@ class Subscription:
             self._seen = (state.topics, tuple(sorted({*self.names, *matched})))
         return self._seen[1]
 
+    def together(self, topic: str, other: str) -> bool:
+        """Whether one of the patterns stands for both."""
+        return any(pattern.fullmatch(topic) and pattern.fullmatch(other) for pattern in self.patterns)
+
 
 def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
     try:
