@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -13,6 +12,7 @@ from spark_eos.clients.aio.producer import AIOProducer
 from spark_eos.clients.background import within
 from spark_eos.clients.consumer.consumer import Consumer
 from spark_eos.clients.consumer.subscriptions import Subscription
+from spark_eos.clients.opening import SERVER
 from spark_eos.clients.producer.producer import Producer
 from spark_eos.clients.records import ConsumerRecord, OffsetAndTimestamp
 from spark_eos.errors import ConfigError
@@ -23,8 +23,6 @@ __all__ = ["AIOKafkaConsumer", "AIOKafkaProducer", "KafkaAdminClient", "KafkaCon
 
 T = TypeVar("T")
 
-_SERVER = re.compile(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d+")
-
 
 def _log_of(configs: dict[str, Any]) -> str | os.PathLike[str] | Log:
     """Where the log is, taken from the settings: ``bootstrap_servers``. Raises `ConfigError`."""
@@ -33,7 +31,7 @@ def _log_of(configs: dict[str, Any]) -> str | os.PathLike[str] | Log:
         (given,) = given
     if isinstance(given, (Log, os.PathLike)):
         return given
-    if not isinstance(given, str) or not given or _SERVER.fullmatch(given):
+    if not isinstance(given, str) or not given or SERVER.fullmatch(given):
         raise ConfigError(
             f"bootstrap_servers={given!r}: there is no server; give the log's folder or URL, such as "
             "bootstrap_servers='/data/log' or 's3://bucket/log'"

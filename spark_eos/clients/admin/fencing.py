@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from spark_eos.clients.admin.base import WRITER, AdminBase
 from spark_eos.clients.admin.descriptions import TransactionDescription
 from spark_eos.clients.admin.transactions import described, known_producer, topic_names
+from spark_eos.clients.validation import as_partition
 from spark_eos.errors import InvalidRequestError
 from spark_eos.log.data.planner import partition_of
 from spark_eos.log.log import Log
@@ -117,7 +118,7 @@ class FencingAdmin(AdminBase):
             No open transaction is that one, it is prepared, or it is not named in exactly one of the two ways. Nothing
             was changed.
         """
-        at = TopicPartition(*at)
+        at = as_partition(at)
         if (start_offset is None, producer_id is None, producer_epoch is None) not in {
             (False, True, True),
             (True, False, False),

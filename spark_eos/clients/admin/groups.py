@@ -10,6 +10,7 @@ from immutables import Map
 from spark_eos.clients.admin.base import WRITER, AdminBase, places
 from spark_eos.clients.admin.descriptions import GroupDescription, GroupPartition, MemberDescription
 from spark_eos.clients.consumer.offset_resets import Reset, at_time, chosen_offset, offsets_at
+from spark_eos.clients.validation import as_partition, as_partitions
 from spark_eos.errors import ConfigError, GroupIdNotFoundError, GroupNotEmptyError
 from spark_eos.log.data.planner import partition_of
 from spark_eos.protocol.actions import Action, CommitOffsets, DeleteOffsets, LeaveGroup, PartitionOffset
@@ -313,7 +314,7 @@ class GroupAdmin(AdminBase):
 
         def propose(state: State) -> tuple[Action, ...]:
             committed = state.offsets.get(group, ())
-            gone[:] = [TopicPartition(*at) for at in partitions if at in committed]
+            gone[:] = [at for at in as_partitions(partitions) if at in committed]
             return (DeleteOffsets(group, partitions),) if _is_known(state, group) else ()
 
         log.commit(propose, writer=WRITER)
@@ -351,8 +352,8 @@ def _expanded(
             partition_of(state, TopicPartition(named, 0))
             wanted.update(TopicPartition(named, number) for number in range(state.topics[named].partitions))
         else:
-            partition_of(state, TopicPartition(*named))
-            wanted.add(TopicPartition(*named))
+            wanted.add(at := as_partition(named))
+            partition_of(state, at)
     return sorted(wanted)
 
 

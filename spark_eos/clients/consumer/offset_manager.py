@@ -15,6 +15,7 @@ from spark_eos.clients.consumer.partition_state import PartitionState
 from spark_eos.clients.consumer.subscriptions import Subscription
 from spark_eos.clients.metrics import ConsumerMetrics
 from spark_eos.clients.producer.futures import RecordFuture
+from spark_eos.clients.validation import as_offsets
 from spark_eos.config.consumer import OffsetReset
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import EosLogError, NoOffsetForPartitionError, UnstableOffsetCommitError
@@ -140,16 +141,14 @@ class OffsetManager:
     def _action(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None) -> CommitOffsets:
         group = self._group
         assert group is not None
-        if offsets is None:
-            offsets = self._reached()
+        given = as_offsets(self._reached() if offsets is None else offsets)
         wanted = []
         # Of partitions that were never read here, whatever topic has the name now.
-        state = self._log.state if offsets.keys() <= self._assigned.keys() else self._log.follow()
-        for at, value in offsets.items():
-            offset = value if isinstance(value, tuple) else OffsetAndMetadata(value)
+        state = self._log.state if given.keys() <= self._assigned.keys() else self._log.follow()
+        for at, offset in given.items():
             known = self._assigned.get(at)
             topic = topic_of(state, at[0], self._log.url) if known is None else known.topic
-            wanted.append(PartitionOffset(at[0], topic.topic_id, at[1], offset.offset, offset.metadata or ""))
+            wanted.append(PartitionOffset(at[0], topic.topic_id, at[1], offset.offset, offset.metadata))
         member = None if self.member is None else self.member.membership
         return CommitOffsets(group, tuple(wanted), member=member)
 

@@ -45,6 +45,10 @@ class Subscription:
         pattern: str | re.Pattern[str] | None = None,
         listener: Listener | None = None,
     ) -> None:
+        if not isinstance(topics, Iterable) and not isinstance(topics, re.Pattern):
+            raise InvalidRequestError(
+                f"{topics!r} are no topics: give a list of names, or a compiled pattern"
+            )
         wanted: list[str | re.Pattern[str]] = (
             [topics] if isinstance(topics, (str, re.Pattern)) else list(topics)
         )

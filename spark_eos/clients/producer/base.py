@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from spark_eos.clients.at_exit import say, watch
 from spark_eos.clients.keywords import given_settings
 from spark_eos.clients.metrics import ProducerMetrics
-from spark_eos.clients.opening import check_open_log, store_settings
+from spark_eos.clients.opening import check_open_log, check_place, store_settings
+from spark_eos.clients.other_names import PRODUCER_CALLS, KafkasCalls
 from spark_eos.clients.producer.accumulator import Accumulator, TopicBuffer
 from spark_eos.clients.producer.member import MemberTransactions
 from spark_eos.clients.producer.sender import Sender
@@ -43,8 +44,10 @@ __all__ = ["ProducerBase", "member_of"]
 _KAFKA_COLUMNS = {"key", "value", "headers", "timestamp", "partition"}
 
 
-class ProducerBase(OfOneProcess):
+class ProducerBase(OfOneProcess, KafkasCalls):
     """The state of one producer, and what finds the buffer for a record."""
+
+    _other_names = PRODUCER_CALLS
 
     _instead = (
         "make a Producer of its own there (with a transactional.id of its own), or start the process by spawn"
@@ -52,11 +55,12 @@ class ProducerBase(OfOneProcess):
 
     def __init__(
         self,
-        url: str | os.PathLike[str] | Log,
+        url: str | os.PathLike[str] | Log = "",
         config: Mapping[str, object] | None = None,
         **settings: object,
     ) -> None:
         super().__init__()
+        check_place(type(self).__name__, url, config)
         ready_to_commit()
         ready_for_columns()
         given = given_settings(PRODUCER, config, settings)

@@ -260,7 +260,7 @@ def _without(known: Map[_Key, _Value], gone: list[_Key]) -> Map[_Key, _Value]:
 
 def check_name(name: str) -> None:
     """Raise `InvalidRequestError` for a name that no topic can have."""
-    if not _LEGAL_NAME.fullmatch(name) or name in {".", ".."}:
+    if not isinstance(name, str) or not _LEGAL_NAME.fullmatch(name) or name in {".", ".."}:
         raise InvalidRequestError(
             f"illegal topic name {name!r}: 1 to {MAX_TOPIC_NAME} of the characters a-z, A-Z, 0-9, '.', '_' and '-', "
             "and neither '.' nor '..'"
