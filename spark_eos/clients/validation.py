@@ -7,18 +7,20 @@ from contextlib import suppress
 from operator import index
 from typing import SupportsIndex, TypeVar
 
-from spark_eos.clients.records import Header
+from spark_eos.clients.records import ConsumerGroupMetadata, Header
 from spark_eos.errors import InvalidRecordError, InvalidRequestError
 from spark_eos.protocol.types import LATEST_MS, OffsetAndMetadata, TopicPartition
 
 __all__ = [
     "as_bytes",
+    "as_names",
     "as_offsets",
     "as_partition",
     "as_partitions",
     "as_timestamp",
     "by_partition",
     "bytes_of",
+    "check_group",
     "check_headers",
 ]
 
@@ -43,6 +45,31 @@ def as_partitions(given: object) -> list[TopicPartition]:
             f"{given!r} is no list of partitions: give [TopicPartition(topic, partition), ...]"
         )
     return [as_partition(one) for one in given]
+
+
+def as_names(given: str | Iterable[str], what: str) -> list[str]:
+    """Names, of a list of them, or a single one. Raises `InvalidRequestError`."""
+    names = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+    for one in names:
+        if not isinstance(one, str):
+            raise InvalidRequestError(f"{one!r} is no {what}: give its text, or a list of them")
+    return names
+
+
+def check_group(group: ConsumerGroupMetadata) -> None:
+    """Raise `InvalidRequestError` unless each field has its type."""
+    for field, kinds in (
+        ("group_id", str),
+        ("generation_id", int),
+        ("member_id", str),
+        ("group_instance_id", (str, type(None))),
+    ):
+        value = getattr(group, field)
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise InvalidRequestError(
+                f"{field} of ConsumerGroupMetadata is {value!r}: give what consumer.group_metadata() returns, or the "
+                "text group.id"
+            )
 
 
 def as_offsets(

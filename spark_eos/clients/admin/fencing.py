@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from spark_eos.clients.admin.base import WRITER, AdminBase
 from spark_eos.clients.admin.descriptions import TransactionDescription
 from spark_eos.clients.admin.transactions import described, known_producer, topic_names
-from spark_eos.clients.validation import as_partition
+from spark_eos.clients.validation import as_names, as_partition
 from spark_eos.errors import InvalidRequestError
 from spark_eos.log.data.planner import partition_of
 from spark_eos.log.log import Log
@@ -33,7 +33,7 @@ class FencingAdmin(AdminBase):
         transactional_ids
             Values of ``transactional.id``. Ids that the log does not know are fenced, too.
         """
-        if not (ids := list(dict.fromkeys(transactional_ids))):
+        if not (ids := list(dict.fromkeys(as_names(transactional_ids, "transactional.id")))):
             return
 
         def propose(state: State) -> tuple[Action, ...]:

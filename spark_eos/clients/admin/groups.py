@@ -10,7 +10,7 @@ from immutables import Map
 from spark_eos.clients.admin.base import WRITER, AdminBase, places
 from spark_eos.clients.admin.descriptions import GroupDescription, GroupPartition, MemberDescription
 from spark_eos.clients.consumer.offset_resets import Reset, at_time, chosen_offset, offsets_at
-from spark_eos.clients.validation import as_partition, as_partitions
+from spark_eos.clients.validation import as_names, as_partition, as_partitions
 from spark_eos.errors import ConfigError, GroupIdNotFoundError, GroupNotEmptyError
 from spark_eos.log.data.planner import partition_of
 from spark_eos.protocol.actions import Action, CommitOffsets, DeleteOffsets, LeaveGroup, PartitionOffset
@@ -73,7 +73,7 @@ class GroupAdmin(AdminBase):
         """
         state = self._log().follow()
         names = {topic.topic_id: name for name, topic in state.topics.items()}
-        chosen = _groups(state) if groups is None else list(groups)
+        chosen = _groups(state) if groups is None else as_names(groups, "group")
         return {group: _described(state, names, group, _require(state, group)) for group in chosen}
 
     def list_group_offsets(self, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -113,8 +113,8 @@ class GroupAdmin(AdminBase):
         UnknownTopicOrPartitionError
             The log has no such topic or partition.
         """
-        if not group:
-            raise ConfigError("alter_group_offsets needs the id of a group")
+        if not (group and isinstance(group, str)):
+            raise ConfigError(f"alter_group_offsets needs the id of a group, not {group!r}")
         log = self._log()
         action = CommitOffsets(group, places(log, offsets))
         log.commit(lambda _state: (action,), writer=WRITER)
@@ -297,7 +297,7 @@ class GroupAdmin(AdminBase):
             The log knows no such group or member.
         """
         log = self._log()
-        named = None if members is None else list(members)
+        named = None if members is None else as_names(members, "member")
         _require(log.follow(), group)
 
         def propose(state: State) -> tuple[Action, ...]:

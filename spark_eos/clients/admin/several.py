@@ -20,7 +20,7 @@ from spark_eos.clients.admin.resources import (
 from spark_eos.clients.admin.settings import SettingsAdmin
 from spark_eos.clients.admin.topics import TopicAdmin
 from spark_eos.clients.records import OffsetAndTimestamp
-from spark_eos.clients.validation import by_partition
+from spark_eos.clients.validation import as_names, by_partition
 from spark_eos.config.isolation import Isolation
 from spark_eos.config.log import LOG
 from spark_eos.config.option import Table
@@ -103,7 +103,7 @@ class SeveralAdmin(TopicAdmin, SettingsAdmin):
         log = self._log()
         log.follow()
         state = log.end_overdue()  # A topic with an open transaction is not deleted.
-        names = [topics] if isinstance(topics, str) else list(topics)
+        names = as_names(topics, "topic")
         actions = tuple(
             DeleteTopic(name, topic_of(state, name, log.url).topic_id) for name in dict.fromkeys(names)
         )
@@ -128,7 +128,8 @@ class SeveralAdmin(TopicAdmin, SettingsAdmin):
         UnknownTopicOrPartitionError
             The log has no topic of one of these names.
         """
-        return [self.describe_topic(name) for name in (self.list_topics() if topics is None else topics)]
+        names = self.list_topics() if topics is None else as_names(topics, "topic")
+        return [self.describe_topic(name) for name in names]
 
     def create_partitions(
         self, topic_partitions: Mapping[str, int | NewPartitions], validate_only: bool = False

@@ -12,6 +12,7 @@ from spark_eos.clients.admin.descriptions import (
     ProducerDescription,
     TransactionDescription,
 )
+from spark_eos.clients.validation import as_names
 from spark_eos.errors import InvalidRequestError
 from spark_eos.log.data.planner import partition_of
 from spark_eos.log.log import Log
@@ -315,7 +316,7 @@ def _last_timestamp_ms(
 
 
 def _check_states(states: Iterable[str]) -> frozenset[str]:
-    wanted = frozenset(states)
+    wanted = frozenset(as_names(states, "transaction state"))
     if unknown := sorted(wanted - _STATES - _NEVER):
         raise InvalidRequestError(
             f"{', '.join(map(repr, unknown))}: no such transaction state; there are {', '.join(sorted(_STATES))}"

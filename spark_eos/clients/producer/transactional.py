@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from spark_eos.clients.producer.base import ProducerBase
 from spark_eos.clients.producer.prepared_state import PreparedTxnState
 from spark_eos.clients.records import ConsumerGroupMetadata
-from spark_eos.clients.validation import as_offsets
+from spark_eos.clients.validation import as_offsets, check_group
 from spark_eos.errors import ConfigError, InvalidRequestError
 from spark_eos.protocol.actions import PartitionOffset
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
@@ -132,6 +132,7 @@ class ProducerTransactions(ProducerBase):
                 f"send_offsets_to_transaction was given {group_metadata!r} as the group: give "
                 "consumer.group_metadata(), or the text group.id"
             )
+        check_group(group_metadata)
         given = as_offsets(offsets)
         group = group_metadata.group_id
         if not group:

@@ -72,7 +72,7 @@ class TwoPhaseTransactions(TransactionManager):
 
     def complete(self, prepared: PreparedTxnState | str | None) -> None:
         """COMMIT if the token is that of the prepared transaction, else ABORT. Nothing, if none is prepared."""
-        wanted = prepared if isinstance(prepared, PreparedTxnState) else PreparedTxnState.parse(prepared)
+        wanted = PreparedTxnState.parse(f"{prepared}" if isinstance(prepared, PreparedTxnState) else prepared)
         self.check("complete_transaction")
         if self._token is None:
             if self.state is not _S.READY:
@@ -131,8 +131,9 @@ class TwoPhaseTransactions(TransactionManager):
         if prepared is not None and wanted == (self.stamp.producer_id, epoch) and not prepared.committed:
             raise InvalidTxnStateError(
                 f"the prepared transaction {wanted} of transactional.id {self._id!r} was aborted, though its token "
-                "says that it should be committed: by force_terminate_transaction, by fence_producers, or by "
-                "init_transactions without keep_prepared_transaction. Write its records again, then forget the token"
+                "says that it should be committed: by complete_transaction with an older token or none, by "
+                "abort_transaction, by init_transactions without keep_prepared_transaction, by "
+                "force_terminate_transaction or by fence_producers. Write its records again, then forget the token"
             )
 
     def _check_known(self, wanted: PreparedTxnState, newest: PreparedTxnState) -> None:
