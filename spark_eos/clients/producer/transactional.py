@@ -217,8 +217,9 @@ class ProducerTransactions(ProducerBase):
             A newer producer has taken over ``transactional.id``; it completes the transaction.
         InvalidTxnStateError
             The token is of a transaction that the log has aborted, since it was forced to; or of one that the log does
-            not know, since it was restored from a backup. What the other system has committed is not in the log.
-            Nothing was changed.
+            not know, since it was restored from a backup. What the other system has committed is not in the log. Or the
+            log has committed a newer transaction than that of the token: the other system was put back. Nothing was
+            changed.
         ConfigError
             That is no token.
         IllegalStateError
