@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 
 from spark_eos.config.store import is_store_option
 from spark_eos.errors import ConfigError
 from spark_eos.log.log import Log
 from spark_eos.storage import Settings, Store, split_settings
-from spark_eos.storage.urls import absolute
+from spark_eos.storage.urls import SERVER, absolute
 
-__all__ = ["SERVER", "check_open_log", "check_place", "newest", "store_settings"]
-
-SERVER = re.compile(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d+")
+__all__ = ["check_open_log", "check_place", "newest", "store_settings"]
 
 
 def check_place(client: str, url: object, config: object = None) -> None:

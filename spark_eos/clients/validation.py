@@ -106,7 +106,14 @@ def as_bytes(value: object, what: str) -> bytes:
         return value.encode()
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
-    raise InvalidRecordError(f"a record's {what} must be bytes, text or None, not {type(value).__name__}")
+    hint = f". Set {what}.serializer" if isinstance(value, (dict, list)) else ""
+    if hint and what == "value":
+        hint += (
+            ", or the topic's value.format (JSON, Avro), or create the topic with columns and use send_arrow"
+        )
+    raise InvalidRecordError(
+        f"a record's {what} must be bytes, text or None, not {type(value).__name__}{hint}"
+    )
 
 
 def bytes_of(headers: Sequence[Header]) -> int:

@@ -12,12 +12,12 @@ from spark_eos.clients.aio.producer import AIOProducer
 from spark_eos.clients.background import within
 from spark_eos.clients.consumer.consumer import Consumer
 from spark_eos.clients.consumer.subscriptions import Subscription
-from spark_eos.clients.opening import SERVER
 from spark_eos.clients.producer.producer import Producer
 from spark_eos.clients.records import ConsumerRecord, OffsetAndTimestamp
 from spark_eos.errors import ConfigError
 from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
+from spark_eos.storage.urls import SERVER
 
 __all__ = ["AIOKafkaConsumer", "AIOKafkaProducer", "KafkaAdminClient", "KafkaConsumer", "KafkaProducer"]
 

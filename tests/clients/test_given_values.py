@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
+import pyarrow as pa
 import pytest
 
 from spark_eos import (
@@ -17,7 +18,7 @@ from spark_eos import (
     TopicPartition,
     TransactionToken,
 )
-from spark_eos.errors import ConfigError, InvalidRequestError, InvalidTxnStateError
+from spark_eos.errors import ConfigError, InvalidRecordError, InvalidRequestError, InvalidTxnStateError
 from spark_eos.kafka import OffsetAndMetadata as KafkasOffset
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
@@ -164,3 +165,29 @@ def test_an_aborted_transaction_names_what_may_have_done_it(producer, cause):
         producer.complete_transaction("")
     with pytest.raises(InvalidTxnStateError, match=rf"was aborted, .* by {cause}"):
         producer.complete_transaction(token)
+
+
+# -- Records of another form than their topic ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, b"x", "x", None, 5], ids=repr)
+def test_a_record_for_a_topic_with_columns(log, value):
+    Admin(log).create_topic("typed", schema=pa.schema([("a", pa.int64()), ("b", pa.string())]))
+    with Producer(log) as producer, pytest.raises(InvalidRecordError) as raised:
+        producer.send("typed", value)
+    assert str(raised.value) == (
+        "topic 'typed' has the columns a: int64, b: string, and send is for topics without: send rows, as "
+        "send_arrow('typed', pyarrow.table({'a': [...], 'b': [...]}))"
+    )
+
+
+def test_a_dict_for_a_topic_without_columns(log):
+    with Producer(log) as producer:
+        with pytest.raises(
+            InvalidRecordError, match=r"not dict\. Set value\.serializer, or the topic's value\.format"
+        ):
+            producer.send("topic", {"a": 1})
+        with pytest.raises(InvalidRecordError, match=r"not dict\. Set key\.serializer$"):
+            producer.send("topic", b"x", key={"a": 1})
+        with pytest.raises(InvalidRecordError, match=r"not int$"):
+            producer.send("topic", 5)

@@ -189,7 +189,7 @@ def _refuse_prepared(producer: Producer) -> None:
     if producer.follows is not None:
         raise InvalidRequestError(
             f"the transaction of transactional.id {producer.transactional_id!r} is prepared, and another log decides: "
-            f"{producer.follows}. Admin.resolve_transactions asks there. If that log is lost, "
+            f"{producer.follows}. resolve_transactions asks there (eoslog transactions resolve). If that log is lost, "
             "force_terminate_transaction aborts it (eoslog transactions force-terminate)"
         )
     if producer.transaction is TransactionState.PREPARED:

@@ -11,6 +11,7 @@ from spark_eos.clients.admin.base import WRITER, AdminBase, places
 from spark_eos.clients.admin.descriptions import GroupDescription, GroupPartition, MemberDescription
 from spark_eos.clients.consumer.offset_resets import Reset, at_time, chosen_offset, offsets_at
 from spark_eos.clients.validation import as_names, as_partition, as_partitions
+from spark_eos.config.nearest import suggestion
 from spark_eos.errors import ConfigError, GroupIdNotFoundError, GroupNotEmptyError
 from spark_eos.log.data.planner import partition_of
 from spark_eos.protocol.actions import Action, CommitOffsets, DeleteOffsets, LeaveGroup, PartitionOffset
@@ -333,8 +334,7 @@ def _groups(state: State) -> list[str]:
 def _require(state: State, group: str) -> Group:
     if not _is_known(state, group):
         raise GroupIdNotFoundError(
-            f"the log knows no group {group!r}: it has neither members nor committed offsets. list_groups names "
-            "those it knows"
+            f"the log knows no group {group!r}, with members or committed offsets; {suggestion(group, _groups(state))}"
         )
     return state.groups.get(group, Group())
 

@@ -13,6 +13,7 @@ from spark_eos.clients.admin.descriptions import (
     TransactionDescription,
 )
 from spark_eos.clients.validation import as_names
+from spark_eos.config.nearest import suggestion
 from spark_eos.errors import InvalidRequestError
 from spark_eos.log.data.planner import partition_of
 from spark_eos.log.log import Log
@@ -247,7 +248,8 @@ def known_producer(state: State, transactional_id: str) -> ProducerState:
     producer = state.producer_of(transactional_id)
     if producer is None:
         raise InvalidRequestError(
-            f"the log knows no transactional.id {transactional_id!r}; list_transactions names those it knows"
+            f"the log knows no transactional.id {transactional_id!r}; "
+            f"{suggestion(str(transactional_id), sorted(state.transactional_ids))}"
         )
     return producer
 

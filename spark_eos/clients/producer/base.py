@@ -33,7 +33,7 @@ from spark_eos.log.clock import SYSTEM, Retry
 from spark_eos.log.data.partitioners import DefaultPartitioner, Partitioner, Sticky, load_partitioner
 from spark_eos.log.encryption import check_writable
 from spark_eos.log.log import Log
-from spark_eos.log.topics import codec_of, key_columns
+from spark_eos.log.topics import codec_of, has_columns, key_columns
 from spark_eos.log.warmup import ready_for_columns, ready_to_commit
 from spark_eos.protocol.state import Topic
 from spark_eos.storage.forks import OfOneProcess, tell_in_child
@@ -240,6 +240,8 @@ class ProducerBase(OfOneProcess, KafkasCalls):
         """A value that is not bytes: text as UTF-8, or what the topic's ``value.format`` makes of it."""
         log = self._opened or self._log()
         topic = log.state.topics.get(name) or log.follow().topics.get(name)
+        if topic is not None and topic.schemas:
+            raise has_columns(topic)
         if topic is None or "value.format" not in topic.config:
             return as_bytes(value, "value")
         codec = codec_of(topic)
