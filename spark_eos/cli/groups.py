@@ -206,6 +206,8 @@ def reset_offsets(
     at_most_one({"--dry-run": dry_run, "--execute": execute})
     chosen = None if all_topics else partitions(topic)
     moment = None if to_datetime is None else _datetime(to_datetime)
+    if by_duration is not None:
+        _check_duration(by_duration)
     offsets = admin(url, command_config).reset_group_offsets(
         group,
         chosen,
@@ -228,6 +230,16 @@ def reset_offsets(
     )
     if not execute:
         print("nothing was changed: repeat with --execute to commit these offsets")
+
+
+def _check_duration(text: str) -> None:
+    from spark_eos.config.durations import parse_duration_ms
+    from spark_eos.config.values import NotAllowedError
+
+    try:
+        parse_duration_ms(text)
+    except NotAllowedError as error:
+        raise typer.BadParameter(f"{error}", param_hint="'--by-duration'") from None
 
 
 def _datetime(text: str) -> datetime:

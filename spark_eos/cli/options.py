@@ -38,8 +38,21 @@ __all__ = [
     "store_settings",
 ]
 
-Url = Annotated[str, typer.Argument(metavar="URL", help="The log: a folder or a URL.")]
-Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="The logs: folders or URLs.")]
+
+def _place(given: str | list[str]) -> str | list[str]:
+    """Refuse what other commands take in the place of a log: the address of a server."""
+    from spark_eos.storage.urls import SERVER
+
+    for url in [given] if isinstance(given, str) else given or ():
+        if SERVER.fullmatch(url):
+            raise typer.BadParameter(f"{url!r} is a server, and there are none: give the log's folder or URL")
+    return given
+
+
+Url = Annotated[str, typer.Argument(metavar="URL", help="The log: a folder or a URL.", callback=_place)]
+Urls = Annotated[
+    list[str], typer.Argument(metavar="URL...", help="The logs: folders or URLs.", callback=_place)
+]
 ConfigFile = Annotated[
     str | None,
     typer.Option(

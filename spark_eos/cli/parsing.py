@@ -9,7 +9,7 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup
 
 from spark_eos.cli.usage.examples import examples_of
-from spark_eos.config.nearest import suggestion
+from spark_eos.config.nearest import nearest, suggestion
 
 __all__ = ["Command", "Commands", "ListedCommands"]
 
@@ -83,12 +83,47 @@ def _is_option(argument: str) -> bool:
 class Commands(TyperGroup):
     """Commands that have a name in common, such as ``eoslog groups``."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments into ``ctx.params``."""
+        self._refuse_options(ctx, args)
+        return super().parse_args(ctx, args)
+
+    def _refuse_options(self, ctx: Any, args: list[str]) -> None:
+        """End with a usage error if a command is named as an option, as Kafka's tools have it."""
+        if args and args[0] not in self.commands and not ctx.resilient_parsing:
+            for named in args:
+                if named.startswith("--") and named[2:] in self.commands:
+                    ctx.fail(f"No such option {named!r}: write {ctx.command_path} {named[2:]}")
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command that ``args`` begins with."""
         name = args[0]
         if name not in self.commands and not _is_option(name) and not ctx.resilient_parsing:
-            ctx.fail(f"No such command {name!r}; {suggestion(name, self.commands)}")
+            self._refuse(ctx, name)
         return super().resolve_command(ctx, args)
+
+    def _refuse(self, ctx: Any, name: str) -> None:
+        """End with a usage error about a command that there is not, with the nearest one that there is."""
+        ctx.fail(f"No such command {name!r}; {self._near(ctx, name) or suggestion(name, self.commands)}")
+
+    def _near(self, ctx: Any, name: str) -> str | None:
+        """The command of this name elsewhere, or one here with nearly this name."""
+        here = tuple(ctx.command_path.split()[1:])
+        elsewhere = [
+            " ".join(["eoslog", *path])
+            for path in _paths(ctx.find_root().command)
+            if f"-{path[-1]}".endswith(f"-{name}") and path[:-1] != here
+        ]
+        if elsewhere:
+            return f"there is {', '.join(elsewhere)}"
+        return suggestion(name, self.commands) if nearest(name, self.commands) else None
+
+
+def _paths(command: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The names of all commands, each after those that it stands under."""
+    for name, one in getattr(command, "commands", {}).items():
+        yield (*before, name)
+        yield from _paths(one, (*before, name))
 
 
 class ListedCommands(Commands):
@@ -96,6 +131,18 @@ class ListedCommands(Commands):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments into ``ctx.params``."""
+        self._refuse_options(ctx, args)
         if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            following = args[1] if len(args) > 1 else ""
+            if (
+                following
+                and not _is_option(args[0])
+                and not _is_option(following)
+                and not ctx.resilient_parsing
+            ):
+                if following in self.commands:
+                    ctx.fail(f"The command comes first: {ctx.command_path} {following} {args[0]}")
+                if self._near(ctx, args[0]):
+                    self._refuse(ctx, args[0])
             args = ["list", *args]
         return super().parse_args(ctx, args)

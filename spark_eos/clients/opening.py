@@ -8,10 +8,27 @@ from collections.abc import Mapping
 from spark_eos.config.store import is_store_option
 from spark_eos.errors import ConfigError
 from spark_eos.log.log import Log
-from spark_eos.storage import Settings, split_settings
-from spark_eos.storage.urls import absolute
+from spark_eos.storage import Settings, Store, split_settings
+from spark_eos.storage.urls import SERVER, absolute
 
-__all__ = ["check_open_log", "newest", "store_settings"]
+__all__ = ["check_open_log", "check_place", "newest", "store_settings"]
+
+
+def check_place(client: str, url: object, config: object = None) -> None:
+    """Raise `ConfigError` unless ``url`` may be a log, and ``config`` settings: other clients are made otherwise."""
+    call = f"{client}('/data/log', {{...}})"
+    how = f"the first argument is the log's folder or URL, or an open Log; settings come after it: {call}"
+    if isinstance(url, Mapping):
+        how += ", without servers" if any("servers" in str(name) for name in url) else ""
+        raise ConfigError(f"{client} was given a dict ({', '.join(map(str, url))}) in place of a log: {how}")
+    if url is None or url == "":
+        raise ConfigError(f"{client} was given no log: {how}")
+    if not isinstance(url, (str, os.PathLike, Log, Store)):
+        raise ConfigError(f"{client} was given {url!r} in place of a log: {how}")
+    if isinstance(url, str) and all(map(SERVER.fullmatch, url.split(","))):
+        raise ConfigError(f"{client} was given the server {url!r}, and there are no servers: {how}")
+    if config is not None and not isinstance(config, Mapping):
+        raise ConfigError(f"{client} was given {config!r} in place of a dict of settings: {how}")
 
 
 def store_settings(config: Mapping[str, object] | None) -> Settings:

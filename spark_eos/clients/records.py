@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, KeysView, Sequence, ValuesView
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -126,6 +126,15 @@ class ConsumerRecords(list[ConsumerRecord]):
     ...     print(at, [record.value for record in records])
     orders-0 [b'one']
     """
+
+    def __getattr__(self, name: str) -> NoReturn:
+        # confluent-kafka's poll returns one message, of which these are asked.
+        text = f"{type(self).__name__!r} object has no attribute {name!r}"
+        if name == "error" or name in ConsumerRecord._fields:
+            text += (
+                ": poll returns a list of records, so write `for record in consumer.poll(timeout_ms=1000):`"
+            )
+        raise AttributeError(text, name=name, obj=self)
 
     def by_partition(self) -> dict[TopicPartition, list[ConsumerRecord]]:
         """Return the records of each partition.

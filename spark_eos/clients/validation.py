@@ -1,17 +1,103 @@
-"""What a record that is sent by itself may be made of."""
+"""What records that are sent by themselves, partitions and offsets may be made of."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from operator import index
-from typing import SupportsIndex
+from typing import SupportsIndex, TypeVar
 
-from spark_eos.clients.records import Header
-from spark_eos.errors import InvalidRecordError
-from spark_eos.protocol.types import LATEST_MS
+from spark_eos.clients.records import ConsumerGroupMetadata, Header
+from spark_eos.errors import InvalidRecordError, InvalidRequestError
+from spark_eos.protocol.types import LATEST_MS, OffsetAndMetadata, TopicPartition
 
-__all__ = ["as_bytes", "as_timestamp", "bytes_of", "check_headers"]
+__all__ = [
+    "as_bytes",
+    "as_names",
+    "as_offsets",
+    "as_partition",
+    "as_partitions",
+    "as_timestamp",
+    "by_partition",
+    "bytes_of",
+    "check_group",
+    "check_headers",
+]
+
+V = TypeVar("V")
+
+
+def as_partition(given: object) -> TopicPartition:
+    """A partition: a `TopicPartition`, or a pair of a topic and a number. Raises `InvalidRequestError`."""
+    if isinstance(given, (tuple, list)) and len(given) == 2:
+        topic, number = given
+        if isinstance(topic, str) and hasattr(number, "__index__") and not isinstance(number, bool):
+            return TopicPartition(topic, index(number))
+    raise InvalidRequestError(
+        f"{given!r} is no partition: give TopicPartition(topic, partition) of spark_eos, text and a number"
+    )
+
+
+def as_partitions(given: object) -> list[TopicPartition]:
+    """Partitions, of a list of them. Raises `InvalidRequestError`."""
+    if isinstance(given, (str, TopicPartition)) or not isinstance(given, Iterable):
+        raise InvalidRequestError(
+            f"{given!r} is no list of partitions: give [TopicPartition(topic, partition), ...]"
+        )
+    return [as_partition(one) for one in given]
+
+
+def as_names(given: str | Iterable[str], what: str) -> list[str]:
+    """Names, of a list of them, or a single one. Raises `InvalidRequestError`."""
+    names = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+    for one in names:
+        if not isinstance(one, str):
+            raise InvalidRequestError(f"{one!r} is no {what}: give its text, or a list of them")
+    return names
+
+
+def check_group(group: ConsumerGroupMetadata) -> None:
+    """Raise `InvalidRequestError` unless each field has its type."""
+    for field, kinds in (
+        ("group_id", str),
+        ("generation_id", int),
+        ("member_id", str),
+        ("group_instance_id", (str, type(None))),
+    ):
+        value = getattr(group, field)
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise InvalidRequestError(
+                f"{field} of ConsumerGroupMetadata is {value!r}: give what consumer.group_metadata() returns, or the "
+                "text group.id"
+            )
+
+
+def as_offsets(
+    given: Mapping[TopicPartition, int | OffsetAndMetadata],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Offsets by partition; those that are numbers have no metadata. Raises `InvalidRequestError`."""
+    return {at: _offset(at, value) for at, value in by_partition(given, "offset").items()}
+
+
+def by_partition(given: Mapping[TopicPartition, V], what: str) -> dict[TopicPartition, V]:
+    """What is given for each partition, in a dict. Raises `InvalidRequestError`."""
+    if not isinstance(given, Mapping):
+        raise InvalidRequestError(
+            f"{what}s are given as a dict, {{TopicPartition(topic, partition): {what}}}, not as {given!r}"
+        )
+    return {as_partition(at): value for at, value in given.items()}
+
+
+def _offset(at: TopicPartition, given: object) -> OffsetAndMetadata:
+    offset, metadata, *_ = given if isinstance(given, tuple) and len(given) in {2, 3} else (given, "")
+    if not hasattr(offset, "__index__") or isinstance(offset, bool):
+        raise InvalidRequestError(f"the offset of {at} is {offset!r}: it has to be a whole number")
+    if metadata is not None and not isinstance(metadata, str):
+        raise InvalidRequestError(
+            f"the metadata of the offset of {at} is {metadata!r}: it has to be text, "
+            "as in OffsetAndMetadata(offset, metadata)"
+        )
+    return OffsetAndMetadata(index(offset), metadata or "")
 
 
 def as_bytes(value: object, what: str) -> bytes:
@@ -20,7 +106,14 @@ def as_bytes(value: object, what: str) -> bytes:
         return value.encode()
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
-    raise InvalidRecordError(f"a record's {what} must be bytes, text or None, not {type(value).__name__}")
+    hint = f". Set {what}.serializer" if isinstance(value, (dict, list)) else ""
+    if hint and what == "value":
+        hint += (
+            ", or the topic's value.format (JSON, Avro), or create the topic with columns and use send_arrow"
+        )
+    raise InvalidRecordError(
+        f"a record's {what} must be bytes, text or None, not {type(value).__name__}{hint}"
+    )
 
 
 def bytes_of(headers: Sequence[Header]) -> int:

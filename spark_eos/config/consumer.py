@@ -116,7 +116,8 @@ CONSUMER = Table(
         "auto.offset.reset",
         _OffsetResets(),
         OffsetReset("latest"),
-        "Where reading begins if nothing is committed: the first record, the end, an error, or so long ago.",
+        "Where reading begins if nothing is committed: the first record, the end, an error, or so long ago. "
+        "With `latest`, partitions that are created later are read from their start.",
         _OFFSETS,
     ),
     Option(

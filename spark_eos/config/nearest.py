@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 __all__ = ["nearest", "suggestion"]
 
+_MOST = 100
+
 
 def nearest(name: str, *known: Iterable[str]) -> str | None:
     """The known name that is most like ``name``, whatever the case of letters; None if none is like it.
@@ -22,6 +24,10 @@ def nearest(name: str, *known: Iterable[str]) -> str | None:
 
 
 def suggestion(name: str, *known: Iterable[str]) -> str:
-    """The end of an error about an unknown name: the nearest known one, else all of the first group."""
+    """The end of an error about an unknown name: the nearest known one, else the first group, up to `_MOST` of it."""
     near = nearest(name, *known)
-    return f"did you mean {near}?" if near else f"known are {', '.join(known[0])}"
+    if near:
+        return f"did you mean {near}?"
+    first = [*known[0]]
+    more = f", … ({len(first)} in all)" if len(first) > _MOST else ""
+    return f"known are {', '.join(first[:_MOST])}{more}" if first else "there are none"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -18,12 +17,11 @@ from spark_eos.clients.records import ConsumerRecord, OffsetAndTimestamp
 from spark_eos.errors import ConfigError
 from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
+from spark_eos.storage.urls import SERVER
 
 __all__ = ["AIOKafkaConsumer", "AIOKafkaProducer", "KafkaAdminClient", "KafkaConsumer", "KafkaProducer"]
 
 T = TypeVar("T")
-
-_SERVER = re.compile(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d+")
 
 
 def _log_of(configs: dict[str, Any]) -> str | os.PathLike[str] | Log:
@@ -33,7 +31,7 @@ def _log_of(configs: dict[str, Any]) -> str | os.PathLike[str] | Log:
         (given,) = given
     if isinstance(given, (Log, os.PathLike)):
         return given
-    if not isinstance(given, str) or not given or _SERVER.fullmatch(given):
+    if not isinstance(given, str) or not given or SERVER.fullmatch(given):
         raise ConfigError(
             f"bootstrap_servers={given!r}: there is no server; give the log's folder or URL, such as "
             "bootstrap_servers='/data/log' or 's3://bucket/log'"

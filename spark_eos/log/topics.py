@@ -17,6 +17,7 @@ from spark_eos.config.topic import TOPIC
 from spark_eos.errors import (
     ConfigError,
     CorruptRecordError,
+    InvalidRecordError,
     SchemaMismatchError,
     UnknownTopicOrPartitionError,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "compression_at_level",
     "compression_of_topic",
     "config_value",
+    "has_columns",
     "is_compacted",
     "kept_readable",
     "key_columns",
@@ -247,6 +249,17 @@ def schema_of(topic: Topic) -> pa.Schema | None:
     """
     with _named(topic):
         return deserialise_schema(topic.schemas[-1]) if topic.schemas else None
+
+
+def has_columns(topic: Topic) -> InvalidRecordError:
+    """The error for a record that is sent by itself to a topic with columns."""
+    columns = list(schema_of(topic) or ())
+    shown = ", ".join(f"{field.name}: {field.type}" for field in columns)
+    rows = ", ".join(f"{field.name!r}: [...]" for field in columns)
+    return InvalidRecordError(
+        f"topic {topic.name!r} has the columns {shown}, and send is for topics without: send rows, as "
+        f"send_arrow({topic.name!r}, pyarrow.table({{{rows}}}))"
+    )
 
 
 def schema_error(topic: Topic) -> str | None:

@@ -22,11 +22,12 @@ from spark_eos.mirror.batch_writer import BatchWriter, Filled
 from spark_eos.mirror.buffer import OpenPartition
 from spark_eos.mirror.groups import translate
 from spark_eos.mirror.kafka_source import GONE, KafkaSource, SourceTopic, Start, recreated
+from spark_eos.mirror.left_out import LeftOut
 from spark_eos.mirror.notes import check_no_loop, check_not_taken_over
 from spark_eos.mirror.options import MirrorOptions
 from spark_eos.mirror.plan import MAX_PARTITIONS, begin, is_current, take_over
 from spark_eos.mirror.positions import MirroredPartition, Position, known, map_topic, positions
-from spark_eos.mirror.targets import Target, check_continues, copied, prepare
+from spark_eos.mirror.targets import Target, check_continues, check_distinct, copied, prepare
 from spark_eos.protocol.actions import Action
 from spark_eos.protocol.state import State
 
@@ -41,10 +42,11 @@ _GONE_S = 5.0
 
 
 class Mirrored(NamedTuple):
-    """What a mirror has done in this process."""
+    """What a mirror has done in this process. ``left_out`` are topics of Kafka that cannot be mirrored."""
 
     batches: int
     records: int
+    left_out: tuple[str, ...] = ()
 
 
 class Mirror:
@@ -62,6 +64,7 @@ class Mirror:
         self._writer = BatchWriter(log, options.name, lambda: not self._stopped())
         self._open: dict[tuple[str, int], OpenPartition] = {}
         self._topics: dict[str, SourceTopic] = {}
+        self._left_out = LeftOut(tell)
         self._cluster = ""
         self._assigned = False
         self._since: float | None = None
@@ -76,9 +79,10 @@ class Mirror:
         options = self._options
         try:
             if options.partitions is None:
-                self._prepare(self._source.find(options.topics, options.pattern))
+                self._prepare_each(self._source.find(options.topics, options.pattern))
                 self._subscribe()
             else:
+                check_distinct({name: self._target(name) for name in options.partitions})
                 self._prepare(self._source.find(options.partitions, None))
                 wanted = [(name, one) for name, numbers in options.partitions.items() for one in numbers]
                 self._source.assign(self._take(wanted))
@@ -95,17 +99,21 @@ class Mirror:
             self._translate()
         finally:
             self._source.close()
-        return self._done
+        return self._done._replace(left_out=self._left_out.names)
 
     # -- Topics ------------------------------------------------------------------------------------------
 
     def _target(self, topic: str) -> str:
         return self._options.renamed.get(topic, topic)
 
+    def _prepare_each(self, topics: Mapping[str, SourceTopic]) -> None:
+        """Prepare them, but for those that cannot be mirrored."""
+        check_distinct({name: self._target(name) for name in topics})
+        self._left_out.prepare(topics, self._topics, self._prepare)
+
     def _prepare(self, topics: Mapping[str, SourceTopic]) -> None:
         """Make the log's topics what Kafka's are, and note where new ones begin."""
         options = self._options
-        _check_distinct({name: self._target(name) for name in topics})
         configs = self._source.configs(topics) if options.copies_settings else {}
         targets = [
             Target(topic, self._target(name), copied(configs[name]) if name in configs else None)
@@ -168,7 +176,8 @@ class Mirror:
         options = self._options
         try:
             before = {*self._topics}
-            self._prepare(self._source.find(options.partitions or options.topics, options.pattern))
+            found = self._source.find(options.partitions or options.topics, options.pattern)
+            (self._prepare_each if options.partitions is None else self._prepare)(found)
             if {*self._topics} != before and options.partitions is None:
                 self._subscribe()
         except KafkaTimeoutError as error:
@@ -388,13 +397,3 @@ class Mirror:
 def _first(one: OpenPartition) -> tuple[Any, str, Any]:
     share, columns = one.share()
     return share, one.target, columns
-
-
-def _check_distinct(targets: Mapping[str, str]) -> None:
-    found: dict[str, str] = {}
-    for name, target in targets.items():
-        if target in found:
-            raise ConfigError(
-                f"--rename: topics {found[target]!r} and {name!r} of Kafka would both become {target!r} of the log"
-            )
-        found[target] = name

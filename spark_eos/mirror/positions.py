@@ -7,12 +7,14 @@ every writer. The position is the text of the source, so it is in the entry of t
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from spark_eos.errors import ConfigError, CorruptRecordError
+from spark_eos.protocol.actions.topics import MAX_TOPIC_NAME
 from spark_eos.protocol.state import State
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "check_name",
     "known",
     "map_topic",
+    "own_topic",
     "position_of",
     "positions",
 ]
@@ -119,7 +122,19 @@ def _end(state: State, name: str) -> str | None:
 
 def map_topic(mirror: str, target: str) -> str:
     """The topic with the offset map of a mirrored topic: its partitions are numbered as those of the mirrored topic."""
-    return f"__mirror.{mirror}.{target}"
+    return own_topic("__mirror", mirror, target)
+
+
+def own_topic(start: str, mirror: str, topic: str | None = None) -> str:
+    """The name of a topic of the mirror itself, which no other one has.
+
+    It ends with a digest where the plain name is too long, or may be another mirror's: names have dots, too.
+    """
+    plain = ".".join([start, mirror] if topic is None else [start, mirror, topic])
+    if len(plain) <= MAX_TOPIC_NAME and "." not in mirror:
+        return plain
+    digest = hashlib.sha256(f"{mirror}/{topic or ''}".encode()).hexdigest()[:32]
+    return f"{plain[: MAX_TOPIC_NAME - 1 - len(digest)]}-{digest}"
 
 
 def check_name(mirror: str) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from spark_eos.config.topic import TOPIC
-from spark_eos.errors import InvalidRequestError
+from spark_eos.errors import ConfigError, InvalidRequestError
 from spark_eos.log.topics import new_topic
 from spark_eos.mirror.kafka_source import SourceTopic, recreated
 from spark_eos.mirror.positions import Position, map_topic
 from spark_eos.protocol.actions import Action, AlterTopic, DeleteTopic
 from spark_eos.protocol.state import State, Topic
 
-__all__ = ["COPIED", "Target", "check_continues", "copied", "prepare"]
+__all__ = ["COPIED", "Target", "check_continues", "check_distinct", "copied", "prepare"]
 
 COPIED = (
     "cleanup.policy",
@@ -42,6 +42,17 @@ def copied(config: Mapping[str, str]) -> dict[str, str]:
     return {
         name: config[name] for name in COPIED if config.get(name) not in {None, "", TOPIC[name].shown_default}
     }
+
+
+def check_distinct(targets: Mapping[str, str]) -> None:
+    """Raise `ConfigError` if two topics of Kafka would become one of the log. ``targets`` are the log's, by Kafka's."""
+    found: dict[str, str] = {}
+    for name, target in targets.items():
+        if target in found:
+            raise ConfigError(
+                f"--rename: topics {found[target]!r} and {name!r} of Kafka would both become {target!r} of the log"
+            )
+        found[target] = name
 
 
 def prepare(

@@ -15,6 +15,7 @@ from spark_eos.storage.settings import DATA, DATA_URL, ENCRYPTION, MACHINES, NO_
 from spark_eos.storage.store import Store
 
 __all__ = [
+    "SERVER",
     "absolute",
     "data_settings_of",
     "data_store",
@@ -33,6 +34,9 @@ SUPPORTED = (
 
 # One letter is no scheme: a drive letter is no URL, and "a:b" a legal file name.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
+
+SERVER = re.compile(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d+")
+"""The address of a server, which other systems take where a log is named here."""
 
 
 def open_store(url: str | os.PathLike[str], settings: Settings = NO_SETTINGS) -> Store:

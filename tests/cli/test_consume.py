@@ -10,9 +10,11 @@ import sys
 import pyarrow as pa
 import pytest
 
-from spark_eos import Admin, Producer
+from spark_eos import Admin, Consumer, Producer
 from spark_eos.cli.command import main
+from spark_eos.cli.console.consume import _Reading
 from spark_eos.cli.console.rendering import shown_on_terminal
+from spark_eos.log.log import Log
 from tests.cli.console import Here, eoslog
 from tests.cli.test_produce import start, wait_for
 
@@ -172,6 +174,29 @@ def test_it_follows_until_a_signal_comes(url, number):
     process.send_signal(number)
     assert process.communicate() == (b"", b"")
     assert process.returncode == 128 + number
+
+
+def test_it_takes_partitions_that_are_new_while_others_give_records(url):
+    """Looking only when nothing comes would wait for the end of the others' records."""
+    with Consumer(url, {"auto.offset.reset": "earliest"}) as consumer, Producer(url) as producer:
+        polled, given = consumer.poll_arrow, []
+
+        def poll(wait_ms, limit):
+            """Each poll finds a record of the first partition."""
+            if len(given) == 1:
+                Admin(url).alter_topic("t", partitions=3)
+                producer.send("t", b"new", partition=2).result()
+            producer.send("t", b"busy", partition=0).result()
+            given.append(polled(wait_ms, limit))
+            return given[-1]
+
+        consumer.poll_arrow = poll
+        reading = _Reading(
+            consumer, Log.open(url).topic("t"), lambda table: [b""] * table.num_rows, is_group=False
+        )
+        reading.begin(None, "latest")
+        reading.run(5, None, is_bounded=False)
+        assert b"new" in [value for table in given for value in table["value"].to_pylist()]
 
 
 @pytest.mark.deep

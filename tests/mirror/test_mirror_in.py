@@ -420,6 +420,22 @@ def test_topics_that_match_later_and_settings_that_change(broker, url, topic):
     assert check(in_kafka(broker.address, f"{topic}.b"), url, "m", f"{topic}.b", "other") == 5
 
 
+@pytest.mark.deep
+def test_a_long_name_and_a_topic_of_others_stop_nothing(broker, url, topic, capsys):
+    names = [f"{topic}.{'n' * 249}"[:249], f"{topic}.a", f"{topic}.taken"]
+    for name in names:
+        create(broker, name)
+        produce(broker, name, numbered(0, 5))
+    with Producer(url) as producer:
+        producer.send(names[-1], b"a record of another writer")
+    assert mirror(broker, url, None, "--topic-pattern", f"{re.escape(topic)}\\..*") == 1
+    said = capsys.readouterr().err
+    assert f"topic {names[-1]} of Kafka is left out: topic '{names[-1]}' has 1 records" in said
+    assert "1 topic of Kafka cannot be mirrored" in said
+    for name in names[:-1]:
+        assert check(in_kafka(broker.address, name), url, "m", name) == 5
+
+
 # -- Refused -------------------------------------------------------------------------------------------------------
 
 

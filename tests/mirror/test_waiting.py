@@ -13,13 +13,14 @@ from spark_eos.errors import (
 )
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
-from spark_eos.mirror import kafka_source, mirroring
+from spark_eos.mirror import kafka_source
 from spark_eos.mirror.kafka_source import KafkaSource, SourceTopic
 from spark_eos.mirror.mirroring import Mirror, Mirrored
 from spark_eos.mirror.offset_map import OffsetMap
 from spark_eos.mirror.options import MirrorOptions
 from spark_eos.mirror.positions import positions
 from spark_eos.mirror.runs import Place
+from spark_eos.mirror.targets import check_distinct
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
 from tests.log.fakes import FakeClock
@@ -273,7 +274,7 @@ def test_settings_of_the_client(settings, match):
 
 def test_two_topics_do_not_become_one():
     with pytest.raises(ConfigError, match="topics 'a' and 't' of Kafka would both become 'x'"):
-        mirroring._check_distinct({"a": "x", "t": "x"})
+        check_distinct({"a": "x", "t": "x"})
 
 
 def test_what_was_read_of_another_topic_is_not_written():

@@ -28,6 +28,7 @@ _OF_PRODUCER = ("tests/clients/test_producer.py", "-k", "not processes")
 _OF_FUTURES = ("tests/clients/test_send_futures.py",)
 _OF_ORDER = ("tests/clients/test_send_order.py",)
 _OF_CONSUMER = ("tests/clients/test_consumer.py",)
+_OF_NEWCOMERS = ("tests/clients/test_new_partitions.py",)
 _OF_POSITIONS = ("tests/clients/test_reading_on.py",)
 _OF_DOUBT = ("tests/clients/test_in_doubt.py",)
 _OF_GROUPS = ("tests/clients/test_groups.py",)
@@ -35,6 +36,23 @@ _OF_GROUPS = ("tests/clients/test_groups.py",)
 _OF_CALLS = ("tests/clients/test_consumer_calls.py",)
 
 MUTANTS = (
+    # -- partitions that come later --------------------------------------------------------------------------
+    Mutant(
+        "latest-passes-over-newcomers",
+        _OFFSETS,
+        "            return partition_of(state, at).start\n        offsets",
+        "            return None\n        offsets",
+        "what is sent to a new partition before the next poll is never read",
+        _OF_NEWCOMERS,
+    ),
+    Mutant(
+        "latest-forgets-when-its-group-began",
+        _OFFSETS,
+        "        return None if found is None else found[0]",
+        "        return None",
+        "what is sent to a new partition while no member runs is never read",
+        _OF_NEWCOMERS,
+    ),
     # -- iteration, background commits, threads ------------------------------------------------------------
     Mutant(
         "iteration-commits-what-it-holds",

@@ -111,7 +111,7 @@ MUTANTS = (
     Mutant(
         "notes-of-another-process",
         _RUNNING,
-        '    return Path(folders[0], "eoslog") if len(folders) else None',
+        '    return Path(folders[0], "eoslog") if folders else None',
         "    return None",
         "a transaction finds no proof of what its sources have planned, and is refused",
         _of_frames("without_frames"),

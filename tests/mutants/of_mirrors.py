@@ -12,9 +12,26 @@ _MOVING = ("tests/mirror/test_moving.py",)
 _CUT = ("tests/mirror/test_cut.py",)
 _NOTES = ("tests/mirror/test_notes.py",)
 _BACK = ("tests/mirror/test_way_back.py",)
+_LEFT_OUT = ("tests/mirror/test_left_out.py",)
 _OUT = ("tests/mirror/test_mirror_out.py",)
 
 MUTANTS = (
+    Mutant(
+        "mirror-shares-its-map",
+        "spark_eos/mirror/positions.py",
+        ' and "." not in mirror:',
+        ":",
+        "two mirrors whose names have dots write one offset map",
+        _LEFT_OUT,
+    ),
+    Mutant(
+        "mirror-leaves-out-what-it-mirrors",
+        "spark_eos/mirror/left_out.py",
+        "if name in before or len(topics) == 1:",
+        "if len(topics) == 1:",
+        "a topic that was made again under a running mirror is left out, while its records still come",
+        _LEFT_OUT,
+    ),
     Mutant(
         "bound-request-handed-over",
         "spark_eos/log/commit/loop.py",

@@ -135,6 +135,14 @@ MUTANTS = (
         _CLIENTS,
     ),
     Mutant(
+        "database-put-back-not-told",
+        _TWO_PHASE,
+        "and wanted < newest:",
+        "and wanted > newest:",
+        "a database that was put back goes on beside a log that is ahead of it, without a word",
+        _CLIENTS,
+    ),
+    Mutant(
         "other-end-in-doubt",
         _TWO_PHASE,
         "        if self.state is (_S.ABORTING if commit else _S.COMMITTING):",

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from spark_eos import Admin, Consumer, TopicPartition
-from spark_eos.errors import ProducerFencedError
+from spark_eos.errors import InvalidTxnStateError, ProducerFencedError
 from tests.recipes import postgres
 from tests.recipes.killing import loaded
 
@@ -36,7 +36,7 @@ def program(recipe, kind):
     if kind == "sqlite":
         code = re.sub(r'NEW_ROWS = """.*?"""', f'NEW_ROWS = "{OF_SQLITE}"', code, flags=re.DOTALL)
         code = code.replace("import psycopg", "import sqlite3").replace("psycopg.", "sqlite3.")
-        code = code.replace("%s", "?")
+        code = code.replace("%s", "?").replace(", options=TIMEOUTS", "")
     return code
 
 
@@ -64,8 +64,8 @@ def _closed(monkeypatch):
     """Connections that a program leaves to the end of its process end with the test."""
     made, connected = [], psycopg.connect
 
-    def remembered(where):
-        made.append(connected(where))
+    def remembered(where, **options):
+        made.append(connected(where, **options))
         return made[-1]
 
     monkeypatch.setattr(psycopg, "connect", remembered)
@@ -194,6 +194,62 @@ def test_a_process_that_takes_over_waits_for_a_commit_under_way(world):
     assert owners == [owner + 1]
     assert values(log, "sales") == ["fig"]
     assert connect(world).execute("SELECT item FROM sales").fetchall() == [("fig",)]
+
+
+def begun_with_timeouts(world, idle, lock):
+    """A process of the first recipe; the timeouts of the page are too long for a test."""
+    _, where, log = world
+    names = loaded(program(DUAL, "postgres"))
+    for name, value in (("idle_in_transaction_session", idle), ("lock", lock)):
+        names["TIMEOUTS"], count = re.subn(
+            rf"{name}_timeout=\d+s", f"{name}_timeout={value}s", names["TIMEOUTS"]
+        )
+        assert count == 1
+    database = names["open_database"](where)
+    return names, database, names["start"](log, database)
+
+
+@pytest.mark.parametrize("world", ["postgres"], indirect=True)
+def test_a_process_that_is_frozen_before_its_commit_blocks_nobody(world):
+    names, database, (producer, owner) = begun_with_timeouts(world, 1, 30)
+    heirs = []
+    frozen = Paused(database, "COMMIT", lambda: heirs.append(begun_with_timeouts(world, 1, 30)))
+    with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
+        names["sell"](producer, frozen, owner, "apple")
+    newer, other, (heir, new_owner) = heirs[0]
+    assert new_owner == owner + 1
+    newer["sell"](heir, other, new_owner, "pear")
+    assert values(world[2], "sales") == ["pear"]
+    assert connect(world).execute("SELECT item FROM sales").fetchall() == [("pear",)]
+
+
+@pytest.mark.parametrize("world", ["postgres"], indirect=True)
+def test_a_token_that_is_locked_for_long_ends_the_start(world):
+    begun(world)
+    locked = connect(world)
+    locked.execute("SELECT * FROM tokens FOR UPDATE")
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        begun_with_timeouts(world, 10, 1)
+    locked.rollback()
+    assert begun(world)[3] == 2, "and the next start goes on"
+
+
+def test_a_database_that_was_put_back_is_noticed(world):
+    names, database, producer, owner = begun(world)
+    for item in "ab":
+        names["sell"](producer, database, owner, item)
+    backup = database.execute("SELECT token FROM tokens").fetchone()
+    database.commit()
+    names["sell"](producer, database, owner, "c")
+    change(world, "DELETE FROM sales WHERE item = 'c'", f"UPDATE tokens SET token = '{backup[0]}'")
+    with pytest.raises(InvalidTxnStateError, match="put back") as raised:
+        begun(world)
+    (newest,) = re.findall("store the token (\\S+) there", str(raised.value))
+    change(world, "INSERT INTO sales VALUES ('c')", f"UPDATE tokens SET token = '{newest}'")
+    names, database, producer, owner = begun(world)
+    names["sell"](producer, database, owner, "d")
+    assert values(world[2], "sales") == [*"abcd"]
+    assert sorted(connect(world).execute("SELECT item FROM sales").fetchall()) == [(item,) for item in "abcd"]
 
 
 def wait_until_fenced(log):

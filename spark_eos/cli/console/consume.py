@@ -334,7 +334,7 @@ class _Reading:
                     deadline is not None and time.monotonic() >= deadline
                 ):
                     return
-                else:
+                if not is_bounded:
                     self._take_new_partitions()
 
     def _take_new_partitions(self) -> None:

@@ -12,7 +12,7 @@ from spark_eos.cli.maintain import seconds_of, stoppable, until_stopped
 from spark_eos.cli.options import ConfigFile, Json, Url, commas, name_value, properties_file, store_settings
 from spark_eos.cli.output import counted, print_json, print_table, printable
 from spark_eos.cli.parsing import Command, Commands
-from spark_eos.errors import ConfigError
+from spark_eos.errors import ConfigError, InvalidRequestError
 
 __all__ = ["Brokers", "KafkaConfig", "Name", "app", "tell"]
 
@@ -136,6 +136,11 @@ def mirror_in(
             )
         if stop.signal is not None:
             until_stopped(stop)
+    if done.left_out:
+        raise InvalidRequestError(
+            f"{counted(len(done.left_out), 'topic')} of Kafka cannot be mirrored, for the reasons above: "
+            f"{', '.join(done.left_out)}. All others are"
+        )
 
 
 @app.command("offsets", cls=Command)

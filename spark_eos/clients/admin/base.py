@@ -6,7 +6,9 @@ import os
 from collections.abc import Mapping
 
 from spark_eos.clients.keywords import given_settings
-from spark_eos.clients.opening import check_open_log
+from spark_eos.clients.opening import check_open_log, check_place
+from spark_eos.clients.other_names import ADMIN_CALLS, KafkasCalls
+from spark_eos.clients.validation import as_offsets
 from spark_eos.config.store import STORE
 from spark_eos.log.log import Log
 from spark_eos.log.topics import topic_of
@@ -20,15 +22,18 @@ __all__ = ["WRITER", "AdminBase", "places"]
 WRITER = "admin"
 
 
-class AdminBase:
+class AdminBase(KafkasCalls):
     """Looks the log up with each call. Safe to share between threads."""
+
+    _other_names = ADMIN_CALLS
 
     def __init__(
         self,
-        url: str | os.PathLike[str] | Log,
+        url: str | os.PathLike[str] | Log = "",
         config: Mapping[str, object] | None = None,
         **settings: object,
     ) -> None:
+        check_place(type(self).__name__, url, config)
         given = given_settings(STORE, config, settings)
         if isinstance(url, Log):
             check_open_log(given)
@@ -47,8 +52,7 @@ def places(
     """The offsets, with the identities that their topics have now. `UnknownTopicOrPartitionError` without a topic."""
     state = log.follow()
     found = []
-    for at, value in offsets.items():
-        offset = value if isinstance(value, tuple) else OffsetAndMetadata(value)
+    for at, offset in as_offsets(offsets).items():
         topic_id = topic_of(state, at[0], log.url).topic_id
-        found.append(PartitionOffset(at[0], topic_id, at[1], offset.offset, offset.metadata or ""))
+        found.append(PartitionOffset(at[0], topic_id, at[1], offset.offset, offset.metadata))
     return tuple(found)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from spark_eos.clients.admin.base import WRITER, AdminBase
 from spark_eos.clients.admin.descriptions import TransactionDescription
 from spark_eos.clients.admin.transactions import described, known_producer, topic_names
+from spark_eos.clients.validation import as_names, as_partition
 from spark_eos.errors import InvalidRequestError
 from spark_eos.log.data.planner import partition_of
 from spark_eos.log.log import Log
@@ -32,7 +33,7 @@ class FencingAdmin(AdminBase):
         transactional_ids
             Values of ``transactional.id``. Ids that the log does not know are fenced, too.
         """
-        if not (ids := list(dict.fromkeys(transactional_ids))):
+        if not (ids := list(dict.fromkeys(as_names(transactional_ids, "transactional.id")))):
             return
 
         def propose(state: State) -> tuple[Action, ...]:
@@ -117,7 +118,7 @@ class FencingAdmin(AdminBase):
             No open transaction is that one, it is prepared, or it is not named in exactly one of the two ways. Nothing
             was changed.
         """
-        at = TopicPartition(*at)
+        at = as_partition(at)
         if (start_offset is None, producer_id is None, producer_epoch is None) not in {
             (False, True, True),
             (True, False, False),
@@ -188,7 +189,7 @@ def _refuse_prepared(producer: Producer) -> None:
     if producer.follows is not None:
         raise InvalidRequestError(
             f"the transaction of transactional.id {producer.transactional_id!r} is prepared, and another log decides: "
-            f"{producer.follows}. Admin.resolve_transactions asks there. If that log is lost, "
+            f"{producer.follows}. resolve_transactions asks there (eoslog transactions resolve). If that log is lost, "
             "force_terminate_transaction aborts it (eoslog transactions force-terminate)"
         )
     if producer.transaction is TransactionState.PREPARED:

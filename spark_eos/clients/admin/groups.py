@@ -10,6 +10,8 @@ from immutables import Map
 from spark_eos.clients.admin.base import WRITER, AdminBase, places
 from spark_eos.clients.admin.descriptions import GroupDescription, GroupPartition, MemberDescription
 from spark_eos.clients.consumer.offset_resets import Reset, at_time, chosen_offset, offsets_at
+from spark_eos.clients.validation import as_names, as_partition, as_partitions
+from spark_eos.config.nearest import suggestion
 from spark_eos.errors import ConfigError, GroupIdNotFoundError, GroupNotEmptyError
 from spark_eos.log.data.planner import partition_of
 from spark_eos.protocol.actions import Action, CommitOffsets, DeleteOffsets, LeaveGroup, PartitionOffset
@@ -72,7 +74,7 @@ class GroupAdmin(AdminBase):
         """
         state = self._log().follow()
         names = {topic.topic_id: name for name, topic in state.topics.items()}
-        chosen = _groups(state) if groups is None else list(groups)
+        chosen = _groups(state) if groups is None else as_names(groups, "group")
         return {group: _described(state, names, group, _require(state, group)) for group in chosen}
 
     def list_group_offsets(self, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -112,8 +114,8 @@ class GroupAdmin(AdminBase):
         UnknownTopicOrPartitionError
             The log has no such topic or partition.
         """
-        if not group:
-            raise ConfigError("alter_group_offsets needs the id of a group")
+        if not (group and isinstance(group, str)):
+            raise ConfigError(f"alter_group_offsets needs the id of a group, not {group!r}")
         log = self._log()
         action = CommitOffsets(group, places(log, offsets))
         log.commit(lambda _state: (action,), writer=WRITER)
@@ -296,7 +298,7 @@ class GroupAdmin(AdminBase):
             The log knows no such group or member.
         """
         log = self._log()
-        named = None if members is None else list(members)
+        named = None if members is None else as_names(members, "member")
         _require(log.follow(), group)
 
         def propose(state: State) -> tuple[Action, ...]:
@@ -313,7 +315,7 @@ class GroupAdmin(AdminBase):
 
         def propose(state: State) -> tuple[Action, ...]:
             committed = state.offsets.get(group, ())
-            gone[:] = [TopicPartition(*at) for at in partitions if at in committed]
+            gone[:] = [at for at in as_partitions(partitions) if at in committed]
             return (DeleteOffsets(group, partitions),) if _is_known(state, group) else ()
 
         log.commit(propose, writer=WRITER)
@@ -332,8 +334,7 @@ def _groups(state: State) -> list[str]:
 def _require(state: State, group: str) -> Group:
     if not _is_known(state, group):
         raise GroupIdNotFoundError(
-            f"the log knows no group {group!r}: it has neither members nor committed offsets. list_groups names "
-            "those it knows"
+            f"the log knows no group {group!r}, with members or committed offsets; {suggestion(group, _groups(state))}"
         )
     return state.groups.get(group, Group())
 
@@ -351,8 +352,8 @@ def _expanded(
             partition_of(state, TopicPartition(named, 0))
             wanted.update(TopicPartition(named, number) for number in range(state.topics[named].partitions))
         else:
-            partition_of(state, TopicPartition(*named))
-            wanted.add(TopicPartition(*named))
+            wanted.add(at := as_partition(named))
+            partition_of(state, at)
     return sorted(wanted)
 
 

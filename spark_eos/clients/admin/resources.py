@@ -133,9 +133,13 @@ def topic_specs(given: Iterable[Any] | Mapping[str, Mapping[str, Any]]) -> list[
             count = options.get("num_partitions", -1)
             found.append(TopicSpec(name, _count(count), options.get("configs") or {}, options.get("schema")))
     else:
-        for one in [given] if isinstance(given, str) else given:
+        for one in [given] if isinstance(given, (str, NewTopic)) else given:
             if isinstance(one, str):
                 found.append(TopicSpec(one, 1, {}))
+            elif not hasattr(one, "topic_configs"):
+                raise InvalidRequestError(
+                    f"{one!r} is no topic to create: give its name, or spark_eos.kafka.NewTopic(name, num_partitions)"
+                )
             else:
                 found.append(TopicSpec(one.name, _count(one.num_partitions), one.topic_configs))
     names = [spec.name for spec in found]
@@ -155,5 +159,9 @@ def resource_of(given: Any) -> ConfigResource:
         return ConfigResource(ConfigResourceType.TOPIC, given)
     if isinstance(given, ConfigResource):
         return given
-    kind = given.resource_type
+    kind = getattr(given, "resource_type", None)
+    if kind is None:
+        raise InvalidRequestError(
+            f"{given!r} has no settings: give the name of a topic, or spark_eos.kafka.ConfigResource('topic', name)"
+        )
     return ConfigResource(getattr(kind, "name", kind), given.name, given.configs)

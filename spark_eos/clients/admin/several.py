@@ -20,6 +20,7 @@ from spark_eos.clients.admin.resources import (
 from spark_eos.clients.admin.settings import SettingsAdmin
 from spark_eos.clients.admin.topics import TopicAdmin
 from spark_eos.clients.records import OffsetAndTimestamp
+from spark_eos.clients.validation import as_names, by_partition
 from spark_eos.config.isolation import Isolation
 from spark_eos.config.log import LOG
 from spark_eos.config.option import Table
@@ -102,7 +103,7 @@ class SeveralAdmin(TopicAdmin, SettingsAdmin):
         log = self._log()
         log.follow()
         state = log.end_overdue()  # A topic with an open transaction is not deleted.
-        names = [topics] if isinstance(topics, str) else list(topics)
+        names = as_names(topics, "topic")
         actions = tuple(
             DeleteTopic(name, topic_of(state, name, log.url).topic_id) for name in dict.fromkeys(names)
         )
@@ -127,7 +128,8 @@ class SeveralAdmin(TopicAdmin, SettingsAdmin):
         UnknownTopicOrPartitionError
             The log has no topic of one of these names.
         """
-        return [self.describe_topic(name) for name in (self.list_topics() if topics is None else topics)]
+        names = self.list_topics() if topics is None else as_names(topics, "topic")
+        return [self.describe_topic(name) for name in names]
 
     def create_partitions(
         self, topic_partitions: Mapping[str, int | NewPartitions], validate_only: bool = False
@@ -157,11 +159,17 @@ class SeveralAdmin(TopicAdmin, SettingsAdmin):
         >>> len(admin.describe_topic("orders").partitions)
         3
         """
+        if not isinstance(topic_partitions, Mapping):
+            raise InvalidRequestError(
+                f"create_partitions takes a dict, {{topic: new number of partitions}}, not {topic_partitions!r}"
+            )
         log = self._log()
         state = log.follow()
         actions = []
         for name, given in topic_partitions.items():
-            count = given if isinstance(given, int) else given.total_count
+            count = getattr(given, "total_count", given)
+            if not isinstance(count, int):
+                raise InvalidRequestError(f"topic {name!r}: {count!r} is no number of partitions")
             topic = topic_of(state, name, log.url)
             if count <= topic.partitions:
                 raise InvalidRequestError(
@@ -307,8 +315,7 @@ class SeveralAdmin(TopicAdmin, SettingsAdmin):
         log.follow()
         state = log.end_overdue()
         found = {}
-        for given, spec in topic_partition_specs.items():
-            at = TopicPartition(*given)
+        for at, spec in by_partition(topic_partition_specs, "offset").items():
             partition = partition_of(state, at)
             if spec == OffsetSpec.EARLIEST:
                 found[at] = OffsetAndTimestamp(partition.start, -1)

@@ -12,6 +12,8 @@ from spark_eos.clients.admin.descriptions import (
     ProducerDescription,
     TransactionDescription,
 )
+from spark_eos.clients.validation import as_names
+from spark_eos.config.nearest import suggestion
 from spark_eos.errors import InvalidRequestError
 from spark_eos.log.data.planner import partition_of
 from spark_eos.log.log import Log
@@ -246,7 +248,8 @@ def known_producer(state: State, transactional_id: str) -> ProducerState:
     producer = state.producer_of(transactional_id)
     if producer is None:
         raise InvalidRequestError(
-            f"the log knows no transactional.id {transactional_id!r}; list_transactions names those it knows"
+            f"the log knows no transactional.id {transactional_id!r}; "
+            f"{suggestion(str(transactional_id), sorted(state.transactional_ids))}"
         )
     return producer
 
@@ -315,7 +318,7 @@ def _last_timestamp_ms(
 
 
 def _check_states(states: Iterable[str]) -> frozenset[str]:
-    wanted = frozenset(states)
+    wanted = frozenset(as_names(states, "transaction state"))
     if unknown := sorted(wanted - _STATES - _NEVER):
         raise InvalidRequestError(
             f"{', '.join(map(repr, unknown))}: no such transaction state; there are {', '.join(sorted(_STATES))}"

@@ -10,6 +10,7 @@ from typing import Any
 from spark_eos.clients.aio.calls import Calls
 from spark_eos.clients.aio.partitions import AIOPartitions
 from spark_eos.clients.consumer.consumer import Consumer
+from spark_eos.clients.opening import check_place
 from spark_eos.clients.records import ConsumerGroupMetadata, ConsumerRecord, OffsetAndTimestamp
 from spark_eos.log.log import Log
 from spark_eos.log.poll_backoff import PollBackoff
@@ -49,11 +50,12 @@ class AIOConsumer(AIOPartitions):
 
     def __init__(
         self,
-        url: str | os.PathLike[str] | Log,
+        url: str | os.PathLike[str] | Log = "",
         config: Mapping[str, object] | None = None,
         **settings: Any,
     ) -> None:
         super().__init__()
+        check_place(type(self).__name__, url, config)
         self._url = url
         self._config = config
         self._given = settings

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from spark_eos.clients.aio.calls import Calls
 from spark_eos.clients.consumer.consumer import Consumer
 from spark_eos.clients.metrics import Metrics
+from spark_eos.clients.other_names import CONSUMER_CALLS, KafkasCalls
 from spark_eos.errors import IllegalStateError
 from spark_eos.protocol.types import TopicPartition
 
@@ -17,8 +18,10 @@ __all__ = ["AIOPartitions"]
 T = TypeVar("T")
 
 
-class AIOPartitions:
+class AIOPartitions(KafkasCalls):
     """The calls that choose partitions and places in them. They take effect in their order, and may be awaited."""
+
+    _other_names = CONSUMER_CALLS
 
     def __init__(self) -> None:
         self._calls: Calls | None = None

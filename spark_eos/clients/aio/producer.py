@@ -12,6 +12,8 @@ from typing import Any
 
 from spark_eos.clients.aio.calls import Calls
 from spark_eos.clients.metrics import Metrics
+from spark_eos.clients.opening import check_place
+from spark_eos.clients.other_names import PRODUCER_CALLS, KafkasCalls
 from spark_eos.clients.producer.prepared_state import PreparedTxnState
 from spark_eos.clients.producer.producer import Producer
 from spark_eos.clients.records import ConsumerGroupMetadata, Header, RecordMetadata
@@ -22,7 +24,7 @@ from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 __all__ = ["AIOProducer"]
 
 
-class AIOProducer:
+class AIOProducer(KafkasCalls):
     """A `Producer` for asyncio, with the calls of aiokafka's: no call blocks the event loop.
 
     A task may be cancelled in any call: the call is then made whole or not at all. A commit that was cancelled while it
@@ -44,12 +46,15 @@ class AIOProducer:
     0
     """
 
+    _other_names = PRODUCER_CALLS
+
     def __init__(
         self,
-        url: str | os.PathLike[str] | Log,
+        url: str | os.PathLike[str] | Log = "",
         config: Mapping[str, object] | None = None,
         **settings: Any,
     ) -> None:
+        check_place(type(self).__name__, url, config)
         self._producer = Producer(url, config, **settings)
         self._is_transactional = self._producer._transactions is not None  # noqa: SLF001
         self._calls: Calls | None = None

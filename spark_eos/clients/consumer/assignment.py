@@ -12,6 +12,7 @@ from spark_eos.clients.consumer.coordinator import ConsumerCoordinator
 from spark_eos.clients.consumer.partition_state import PartitionState
 from spark_eos.clients.consumer.subscriptions import Listener, Subscription
 from spark_eos.clients.one_thread import one_at_a_time
+from spark_eos.clients.validation import as_partitions
 from spark_eos.errors import IllegalStateError, InvalidRequestError
 from spark_eos.log.data.planner import partition_of
 from spark_eos.log.topics import topic_of
@@ -100,7 +101,7 @@ class ConsumerAssignment(ConsumerBase):
             )
         if self._rebalance is None:
             self._rebalance = ConsumerCoordinator(self._log, self._settings, self._offsets, self._assigned)
-        self._rebalance.subscription = wanted
+        self._rebalance.subscription = self._offsets.subscription = wanted
 
     @one_at_a_time
     def subscription(self) -> set[str]:
@@ -169,8 +170,9 @@ class ConsumerAssignment(ConsumerBase):
             raise IllegalStateError(
                 "this consumer subscribes, its group assigns its partitions: call unsubscribe before assign"
             )
-        wanted = [TopicPartition(*at) for at in partitions]
+        wanted = as_partitions(partitions)
         state = self._log.follow()
+        self._offsets.begin(state)
         assigned = {}
         for at in wanted:
             topic = topic_of(state, at.topic, self._log.url)

@@ -17,8 +17,10 @@ from spark_eos.clients.consumer.subscriptions import Subscription
 from spark_eos.clients.keywords import given_settings
 from spark_eos.clients.metrics import ConsumerMetrics
 from spark_eos.clients.one_thread import OfOneThread
-from spark_eos.clients.opening import check_open_log, store_settings
+from spark_eos.clients.opening import check_open_log, check_place, store_settings
+from spark_eos.clients.other_names import CONSUMER_CALLS, KafkasCalls
 from spark_eos.clients.serialization import Deserializers
+from spark_eos.clients.validation import as_partition, as_partitions
 from spark_eos.config.consumer import CONSUMER, consumer_config
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import ConfigError, IllegalStateError, WakeupError
@@ -34,24 +36,27 @@ def listed(partitions: Sequence[TopicPartition | Collection[TopicPartition]]) ->
     found: list[TopicPartition] = []
     for given in partitions:
         if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str):
-            found.append(TopicPartition(*given))
+            found.append(as_partition(given))
         else:
-            found.extend(TopicPartition(*at) for at in given)
+            found += as_partitions(given)
     return found
 
 
-class ConsumerBase(OfOneThread):
+class ConsumerBase(OfOneThread, KafkasCalls):
     """The state of one consumer, and the checks that each call begins with."""
+
+    _other_names = CONSUMER_CALLS
 
     _instead = "make a Consumer of its own there, or start the process by spawn"
 
     def __init__(
         self,
-        url: str | os.PathLike[str] | Log,
+        url: str | os.PathLike[str] | Log = "",
         config: Mapping[str, object] | None = None,
         **settings: object,
     ) -> None:
         super().__init__()
+        check_place(type(self).__name__, url, config)
         given = given_settings(CONSUMER, config, settings)
         self._settings = consumer_config(given)
         if isinstance(url, Log):
@@ -80,10 +85,11 @@ class ConsumerBase(OfOneThread):
 
     def _one(self, at: TopicPartition) -> PartitionState:
         self._check_open()
-        assigned = self._assigned.get(TopicPartition(*at))
+        at = as_partition(at)
+        assigned = self._assigned.get(at)
         if assigned is None:
             raise IllegalStateError(
-                f"{TopicPartition(*at)} is not assigned to this consumer: call assign first, or subscribe and poll"
+                f"{at} is not assigned to this consumer: call assign first, or subscribe and poll"
             )
         return assigned
 

@@ -10,6 +10,7 @@ from spark_eos.clients.consumer.offset_manager import OnCommit
 from spark_eos.clients.one_thread import one_at_a_time
 from spark_eos.clients.producer.futures import RecordFuture
 from spark_eos.clients.records import ConsumerGroupMetadata
+from spark_eos.clients.validation import as_partition, as_partitions
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
 __all__ = ["ConsumerOffsets"]
@@ -51,10 +52,10 @@ class ConsumerOffsets(ConsumerBase):
         """
         self._need_group("committed")
         if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
-            at = TopicPartition(*partitions)
+            at = as_partition(partitions)
             known = self._offsets.committed([at])[at]
             return known if metadata or known is None else known.offset
-        return self._offsets.committed(TopicPartition(*at) for at in partitions)
+        return self._offsets.committed(as_partitions(partitions))
 
     @one_at_a_time
     def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:

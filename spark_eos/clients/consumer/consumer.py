@@ -313,6 +313,7 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
                     self._check_awake()
                     self._log.follow()
                     state = self._expire_overdue()
+                    self._offsets.begin(state)
                     if self._rebalance is not None:
                         state = self._rebalance.follow(state)
                     elif self._all_of is not None:

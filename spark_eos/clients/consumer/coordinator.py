@@ -122,7 +122,7 @@ class ConsumerCoordinator:
                 )
             finally:
                 self._member.forget()
-                self._offsets.member = None
+                self._offsets.member = self._offsets.subscription = None
                 if self._thread is not None:
                     self._thread.join()
                 self.beats.end()

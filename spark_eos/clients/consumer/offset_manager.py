@@ -7,11 +7,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
+from immutables import Map
+
 from spark_eos.clients.background import InTurn
 from spark_eos.clients.consumer.group import GroupMember
 from spark_eos.clients.consumer.partition_state import PartitionState
+from spark_eos.clients.consumer.subscriptions import Subscription
 from spark_eos.clients.metrics import ConsumerMetrics
 from spark_eos.clients.producer.futures import RecordFuture
+from spark_eos.clients.validation import as_offsets
 from spark_eos.config.consumer import OffsetReset
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import EosLogError, NoOffsetForPartitionError, UnstableOffsetCommitError
@@ -21,7 +25,7 @@ from spark_eos.log.poll_backoff import PollBackoff
 from spark_eos.log.topics import topic_of
 from spark_eos.protocol.actions import CommitOffsets, PartitionOffset
 from spark_eos.protocol.actions.offsets import is_pending
-from spark_eos.protocol.state import State
+from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
 __all__ = ["OffsetManager", "OnCommit"]
@@ -35,6 +39,7 @@ _LOG = logging.getLogger(__name__)
 class OffsetManager:
     """Committed offsets of one consumer. ``member`` is set while it subscribes: it commits in its name.
 
+    ``subscription`` is what it subscribes to.
     ``assigned`` are the consumer's own partitions: it adds and removes them.
     """
 
@@ -46,6 +51,9 @@ class OffsetManager:
         metrics: ConsumerMetrics | None = None,
     ) -> None:
         self.member: GroupMember | None = None
+        self.subscription: Subscription | None = None
+        self._at_first: Mapping[str, Topic] | None = None
+        """The topics that there were when this consumer began to read."""
         self._log = log
         self._settings = settings
         self._assigned = assigned
@@ -133,16 +141,14 @@ class OffsetManager:
     def _action(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None) -> CommitOffsets:
         group = self._group
         assert group is not None
-        if offsets is None:
-            offsets = self._reached()
+        given = as_offsets(self._reached() if offsets is None else offsets)
         wanted = []
         # Of partitions that were never read here, whatever topic has the name now.
-        state = self._log.state if offsets.keys() <= self._assigned.keys() else self._log.follow()
-        for at, value in offsets.items():
-            offset = value if isinstance(value, tuple) else OffsetAndMetadata(value)
+        state = self._log.state if given.keys() <= self._assigned.keys() else self._log.follow()
+        for at, offset in given.items():
             known = self._assigned.get(at)
             topic = topic_of(state, at[0], self._log.url) if known is None else known.topic
-            wanted.append(PartitionOffset(at[0], topic.topic_id, at[1], offset.offset, offset.metadata or ""))
+            wanted.append(PartitionOffset(at[0], topic.topic_id, at[1], offset.offset, offset.metadata))
         member = None if self.member is None else self.member.membership
         return CommitOffsets(group, tuple(wanted), member=member)
 
@@ -174,8 +180,16 @@ class OffsetManager:
             # partitions by now, the poll that asked for it finds out.
             _LOG.warning("offsets of group %r were not committed: %s", self._group, error)
 
+    def begin(self, state: State) -> None:
+        """The consumer reads from here on: what is created later is new to it."""
+        if self._at_first is None:
+            self._at_first = state.topics
+
     def start(self, assigned: PartitionState, state: State) -> None:
-        """Where reading begins: at what the group committed, else as ``auto.offset.reset`` says."""
+        """Where reading begins: at what the group committed, else as ``auto.offset.reset`` says.
+
+        ``latest`` passes over nothing that came after the consumer, or its group, had begun to read.
+        """
         if self._group is not None:
             committed = self._known(state, assigned.at)
             if committed is not None:
@@ -187,7 +201,8 @@ class OffsetManager:
                 f"group {self._group!r} has no committed offset for {assigned.at}, and auto.offset.reset is "
                 "none: seek, or set it to earliest or latest"
             )
-        assigned.seek(self.reset_offset(assigned.at, state))
+        offset = self._of_newcomer(assigned.at, state) if self._reset.strategy == "latest" else None
+        assigned.seek(self.reset_offset(assigned.at, state) if offset is None else offset)
 
     @property
     def resets(self) -> bool:
@@ -205,6 +220,24 @@ class OffsetManager:
             if found is not None:
                 return found[0]
         return end_offset(partition, self._isolation)
+
+    def _of_newcomer(self, at: TopicPartition, state: State) -> int | None:
+        """The first record that came after the consumer, or its group, began to read; None: the end is the place."""
+        now, then = state.topics[at.topic], (self._at_first or {}).get(at.topic)
+        if self._at_first is not None and (
+            then is None or then.topic_id != now.topic_id or at.partition >= then.partitions
+        ):
+            return partition_of(state, at).start
+        offsets = state.offsets.get(self._group or "", Map())
+        of_topic = [one.timestamp_ms for (topic, _), one in offsets.items() if topic == at.topic]
+        if not of_topic and (wanted := self.subscription) is not None:
+            of_topic = [
+                one.timestamp_ms for (topic, _), one in offsets.items() if wanted.together(topic, at.topic)
+            ]
+        if not of_topic:
+            return None
+        found = self._log.offset_for_time(at, min(of_topic), self._isolation)
+        return None if found is None else found[0]
 
     def forget(self, at: TopicPartition) -> None:
         """The partition is not the consumer's any more: what it last committed there says nothing."""

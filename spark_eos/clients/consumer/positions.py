@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from numbers import Real
 
 from spark_eos.clients.consumer.base import ConsumerBase, listed
 from spark_eos.clients.one_thread import one_at_a_time
 from spark_eos.clients.records import OffsetAndTimestamp
+from spark_eos.clients.validation import as_offsets, as_partitions, by_partition
 from spark_eos.errors import InvalidRequestError
 from spark_eos.log.data.planner import end_offset, partition_of
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
@@ -35,7 +37,7 @@ class ConsumerPositions(ConsumerBase):
         InvalidRequestError
             The offset is negative.
         """
-        number = offset.offset if isinstance(offset, tuple) else offset
+        number = as_offsets({at: offset})[at].offset
         if number < 0:
             raise InvalidRequestError(f"offset {number} cannot be sought in {at}: offsets start at 0")
         self._one(at).seek(number)
@@ -173,7 +175,7 @@ class ConsumerPositions(ConsumerBase):
         """
         self._check_process("beginning_offsets")
         state = self._log.follow()
-        wanted = [TopicPartition(*at) for at in partitions]
+        wanted = as_partitions(partitions)
         return {at: partition_of(state, at).start for at in wanted}
 
     @one_at_a_time
@@ -198,7 +200,7 @@ class ConsumerPositions(ConsumerBase):
         self._check_process("end_offsets")
         self._log.follow()
         state = self._log.end_overdue()
-        wanted = [TopicPartition(*at) for at in partitions]
+        wanted = as_partitions(partitions)
         return {at: end_offset(partition_of(state, at), self._isolation) for at in wanted}
 
     @one_at_a_time
@@ -221,6 +223,8 @@ class ConsumerPositions(ConsumerBase):
         ------
         UnknownTopicOrPartitionError
             The log has no such topic or partition.
+        InvalidRequestError
+            A time is no number, or they are not given by partition.
 
         Examples
         --------
@@ -234,8 +238,12 @@ class ConsumerPositions(ConsumerBase):
         self._check_process("offsets_for_times")
         self._log.follow()
         self._log.end_overdue()
-        found = {}
-        for at, timestamp_ms in times.items():
-            answer = self._log.offset_for_time(TopicPartition(*at), timestamp_ms, self._isolation)
-            found[TopicPartition(*at)] = None if answer is None else OffsetAndTimestamp(*answer)
+        found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
+        for at, timestamp_ms in by_partition(times, "time").items():
+            if not isinstance(timestamp_ms, Real):
+                raise InvalidRequestError(
+                    f"the time of {at} is {timestamp_ms!r}: it has to be milliseconds since 1970"
+                )
+            answer = self._log.offset_for_time(at, timestamp_ms, self._isolation)
+            found[at] = None if answer is None else OffsetAndTimestamp(*answer)
         return found

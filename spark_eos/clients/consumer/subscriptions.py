@@ -45,6 +45,10 @@ class Subscription:
         pattern: str | re.Pattern[str] | None = None,
         listener: Listener | None = None,
     ) -> None:
+        if not isinstance(topics, Iterable) and not isinstance(topics, re.Pattern):
+            raise InvalidRequestError(
+                f"{topics!r} are no topics: give a list of names, or a compiled pattern"
+            )
         wanted: list[str | re.Pattern[str]] = (
             [topics] if isinstance(topics, (str, re.Pattern)) else list(topics)
         )
@@ -71,6 +75,10 @@ class Subscription:
             )
             self._seen = (state.topics, tuple(sorted({*self.names, *matched})))
         return self._seen[1]
+
+    def together(self, topic: str, other: str) -> bool:
+        """Whether one of the patterns stands for both."""
+        return any(pattern.fullmatch(topic) and pattern.fullmatch(other) for pattern in self.patterns)
 
 
 def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:

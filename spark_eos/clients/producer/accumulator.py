@@ -32,7 +32,7 @@ from spark_eos.log.data.timestamps import TimestampBounds
 from spark_eos.log.data.writer import SegmentWriter
 from spark_eos.log.log import Log
 from spark_eos.log.schemas.fitting import Fitting
-from spark_eos.log.topics import is_compacted, layout_of, max_message_bytes
+from spark_eos.log.topics import has_columns, is_compacted, layout_of, max_message_bytes
 from spark_eos.protocol.actions.appends import Appended
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import StagedFile
@@ -229,7 +229,7 @@ class TopicBuffer:
         """Why a record of so many bytes cannot come alone, or without a key: raised, if none can."""
         name = self.topic.name
         if self.topic.schemas:
-            raise InvalidRecordError(f"topic {name!r} has a schema: send its rows with send_arrow")
+            raise has_columns(self.topic)
         if size <= self.record_bytes:
             raise InvalidRecordError(
                 f"a record for topic {name!r} has no key, and the topic is compacted (cleanup.policy): give it a key, "

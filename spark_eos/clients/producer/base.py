@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from spark_eos.clients.at_exit import say, watch
 from spark_eos.clients.keywords import given_settings
 from spark_eos.clients.metrics import ProducerMetrics
-from spark_eos.clients.opening import check_open_log, store_settings
+from spark_eos.clients.opening import check_open_log, check_place, store_settings
+from spark_eos.clients.other_names import PRODUCER_CALLS, KafkasCalls
 from spark_eos.clients.producer.accumulator import Accumulator, TopicBuffer
 from spark_eos.clients.producer.member import MemberTransactions
 from spark_eos.clients.producer.sender import Sender
@@ -32,7 +33,7 @@ from spark_eos.log.clock import SYSTEM, Retry
 from spark_eos.log.data.partitioners import DefaultPartitioner, Partitioner, Sticky, load_partitioner
 from spark_eos.log.encryption import check_writable
 from spark_eos.log.log import Log
-from spark_eos.log.topics import codec_of, key_columns
+from spark_eos.log.topics import codec_of, has_columns, key_columns
 from spark_eos.log.warmup import ready_for_columns, ready_to_commit
 from spark_eos.protocol.state import Topic
 from spark_eos.storage.forks import OfOneProcess, tell_in_child
@@ -43,8 +44,10 @@ __all__ = ["ProducerBase", "member_of"]
 _KAFKA_COLUMNS = {"key", "value", "headers", "timestamp", "partition"}
 
 
-class ProducerBase(OfOneProcess):
+class ProducerBase(OfOneProcess, KafkasCalls):
     """The state of one producer, and what finds the buffer for a record."""
+
+    _other_names = PRODUCER_CALLS
 
     _instead = (
         "make a Producer of its own there (with a transactional.id of its own), or start the process by spawn"
@@ -52,11 +55,12 @@ class ProducerBase(OfOneProcess):
 
     def __init__(
         self,
-        url: str | os.PathLike[str] | Log,
+        url: str | os.PathLike[str] | Log = "",
         config: Mapping[str, object] | None = None,
         **settings: object,
     ) -> None:
         super().__init__()
+        check_place(type(self).__name__, url, config)
         ready_to_commit()
         ready_for_columns()
         given = given_settings(PRODUCER, config, settings)
@@ -236,6 +240,8 @@ class ProducerBase(OfOneProcess):
         """A value that is not bytes: text as UTF-8, or what the topic's ``value.format`` makes of it."""
         log = self._opened or self._log()
         topic = log.state.topics.get(name) or log.follow().topics.get(name)
+        if topic is not None and topic.schemas:
+            raise has_columns(topic)
         if topic is None or "value.format" not in topic.config:
             return as_bytes(value, "value")
         codec = codec_of(topic)

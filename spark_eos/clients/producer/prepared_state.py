@@ -60,7 +60,7 @@ class PreparedTxnState(NamedTuple):
         """
         if not text:
             return cls()
-        found = _TOKEN.fullmatch(text)
+        found = _TOKEN.fullmatch(text) if isinstance(text, str) else None
         token = cls() if found is None else cls(int(found[1]), int(found[2]))
         if found is None or max(token) > MAX_NUMBER:
             raise ConfigError(
@@ -75,4 +75,4 @@ class PreparedTxnState(NamedTuple):
         return self.producer_id >= 0
 
     def __str__(self) -> str:
-        return f"{self.producer_id}:{self.epoch}" if self.has_transaction else ""
+        return "" if self == (-1, -1) else f"{self.producer_id}:{self.epoch}"

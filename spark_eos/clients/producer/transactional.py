@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from spark_eos.clients.producer.base import ProducerBase
 from spark_eos.clients.producer.prepared_state import PreparedTxnState
 from spark_eos.clients.records import ConsumerGroupMetadata
-from spark_eos.errors import ConfigError
+from spark_eos.clients.validation import as_offsets, check_group
+from spark_eos.errors import ConfigError, InvalidRequestError
 from spark_eos.protocol.actions import PartitionOffset
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
@@ -89,6 +90,8 @@ class ProducerTransactions(ProducerBase):
         ------
         ConfigError
             The id of the group is empty.
+        InvalidRequestError
+            The offsets or the group are given in another form.
         UnknownTopicOrPartitionError
             The log has no such topic.
         CommitFailedError
@@ -124,6 +127,13 @@ class ProducerTransactions(ProducerBase):
         """
         if isinstance(group_metadata, str):
             group_metadata = ConsumerGroupMetadata(group_metadata)
+        if not isinstance(group_metadata, ConsumerGroupMetadata):
+            raise InvalidRequestError(
+                f"send_offsets_to_transaction was given {group_metadata!r} as the group: give "
+                "consumer.group_metadata(), or the text group.id"
+            )
+        check_group(group_metadata)
+        given = as_offsets(offsets)
         group = group_metadata.group_id
         if not group:
             raise ConfigError("send_offsets_to_transaction needs the id of a consumer group")
@@ -132,12 +142,9 @@ class ProducerTransactions(ProducerBase):
             transactions.check("send_offsets_to_transaction")
             log = self._log()
             wanted = []
-            for at, value in offsets.items():
+            for at, offset in given.items():
                 topic = log.topic(at[0])
-                offset = value if isinstance(value, tuple) else OffsetAndMetadata(value)
-                place = PartitionOffset(
-                    topic.name, topic.topic_id, at[1], offset.offset, offset.metadata or ""
-                )
+                place = PartitionOffset(topic.name, topic.topic_id, at[1], offset.offset, offset.metadata)
                 wanted.append(place)
             transactions.add_offsets(group, group_metadata.membership, wanted)
 
@@ -210,8 +217,9 @@ class ProducerTransactions(ProducerBase):
             A newer producer has taken over ``transactional.id``; it completes the transaction.
         InvalidTxnStateError
             The token is of a transaction that the log has aborted, since it was forced to; or of one that the log does
-            not know, since it was restored from a backup. What the other system has committed is not in the log.
-            Nothing was changed.
+            not know, since it was restored from a backup. What the other system has committed is not in the log. Or the
+            log has committed a newer transaction than that of the token: the other system was put back. Nothing was
+            changed.
         ConfigError
             That is no token.
         IllegalStateError

@@ -72,7 +72,7 @@ class TwoPhaseTransactions(TransactionManager):
 
     def complete(self, prepared: PreparedTxnState | str | None) -> None:
         """COMMIT if the token is that of the prepared transaction, else ABORT. Nothing, if none is prepared."""
-        wanted = prepared if isinstance(prepared, PreparedTxnState) else PreparedTxnState.parse(prepared)
+        wanted = PreparedTxnState.parse(f"{prepared}" if isinstance(prepared, PreparedTxnState) else prepared)
         self.check("complete_transaction")
         if self._token is None:
             if self.state is not _S.READY:
@@ -121,18 +121,28 @@ class TwoPhaseTransactions(TransactionManager):
             raise IllegalStateError(f"{call} needs the setting transaction.two.phase.commit.enable=true")
 
     def _check_decided(self, wanted: PreparedTxnState) -> None:
-        """Nothing is prepared: raise unless ``wanted`` was committed, or is so old that it says nothing."""
+        """Nothing is prepared: raise unless ``wanted`` was committed, or is older than one that was aborted."""
         state = self._log().follow()
         self._check_epoch(state)
         producer = state.producers.get(self.stamp.producer_id)
         prepared = None if producer is None else producer.prepared
-        epoch = -1 if prepared is None else prepared.epoch
-        self._check_known(wanted, PreparedTxnState(self.stamp.producer_id, epoch))
-        if prepared is not None and wanted == (self.stamp.producer_id, epoch) and not prepared.committed:
+        newest = PreparedTxnState(self.stamp.producer_id, -1 if prepared is None else prepared.epoch)
+        self._check_known(wanted, newest)
+        if prepared is not None and prepared.committed and prepared.decider is None and wanted < newest:
+            # It was committed since the other system had its token, and that comes after all older ones.
+            raise InvalidTxnStateError(
+                f"the other system has {f'the token {wanted}' if wanted.has_transaction else 'no token'} of "
+                f"transactional.id {self._id!r}, and the log has committed the newer transaction {newest}: the other "
+                "system was put back, from a backup for instance, or this is not its newest token. The log has what "
+                "it has lost. Nothing was changed. Bring its data up to the log's, and store the token "
+                f"{newest} there; then go on"
+            )
+        if prepared is not None and wanted == newest and not prepared.committed:
             raise InvalidTxnStateError(
                 f"the prepared transaction {wanted} of transactional.id {self._id!r} was aborted, though its token "
-                "says that it should be committed: by force_terminate_transaction, by fence_producers, or by "
-                "init_transactions without keep_prepared_transaction. Write its records again, then forget the token"
+                "says that it should be committed: by complete_transaction with an older token or none, by "
+                "abort_transaction, by init_transactions without keep_prepared_transaction, by "
+                "force_terminate_transaction or by fence_producers. Write its records again, then forget the token"
             )
 
     def _check_known(self, wanted: PreparedTxnState, newest: PreparedTxnState) -> None:

@@ -49,7 +49,7 @@ def decision_of(state: State, decider: Decider, url: str) -> Decision:
         raise DivergedLogError(
             f"log {state.log_id} at {url}, entry {state.seq}, does not know {decider}, which it had at entry "
             f"{decider.seq}: it or the log that follows it was put back from a backup or a copy. What was decided is "
-            "not known here; look at the other followers, and end it by hand (Admin.force_terminate_transaction)"
+            "not known here; look at the other followers, and end it by hand (eoslog transactions force-terminate)"
         )
     return known
 

@@ -267,8 +267,8 @@ class LogWriter(LogReader):
             missing = [name for name in dict.fromkeys(missing) if name not in known]
         if missing and not auto_create:
             raise UnknownTopicOrPartitionError(
-                f"{missing_topic(self.state, missing[0], self.url)} Create it with Admin.create_topic, or allow "
-                "auto.create.topics.enable"
+                f"{missing_topic(self.state, missing[0], self.url)} Create it (Admin.create_topic, eoslog topics "
+                "create), or allow auto.create.topics.enable"
             )
         if missing:
             actions = [new_topic(name, partitions, config, schema, new_id(self.clock)) for name in missing]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from spark_eos.errors import CorruptRecordError, UnsupportedVersionError
+from spark_eos.mirror.positions import own_topic
 
 __all__ = [
     "FORMAT",
@@ -26,6 +27,7 @@ __all__ = [
 FORMAT = 1
 MIRROR_KEY = b"mirror"
 _TOPIC = "topic/"
+_OWN = "__eoslog.mirror"
 
 
 class Head(NamedTuple):
@@ -96,9 +98,9 @@ def transactional_id(mirror: str) -> str:
 
 def position_topic(mirror: str) -> str:
     """The topic of Kafka with the positions."""
-    return f"__eoslog.mirror.{mirror}"
+    return own_topic(_OWN, mirror)
 
 
 def map_topic(mirror: str, kafka: str) -> str:
     """The topic of Kafka with the offset map of a topic: its partitions are numbered as those of that topic."""
-    return f"__eoslog.mirror.{mirror}.{kafka}"
+    return own_topic(_OWN, mirror, kafka)

@@ -270,7 +270,7 @@ def refuse_follower(producer: Producer) -> None:
     if producer.follows is not None:
         raise InvalidTxnStateError(
             f"transaction {producer.number} of transactional.id {producer.transactional_id!r} is prepared and follows "
-            f"{producer.follows}: it ends as that one does. Admin.resolve_transactions looks there"
+            f"{producer.follows}: it ends as that one does (eoslog transactions resolve looks there)"
         )
 
 

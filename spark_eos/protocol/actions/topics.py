@@ -29,6 +29,7 @@ from spark_eos.protocol.state import Partition, State, Topic
 from spark_eos.protocol.types import MAX_PARTITIONS
 
 __all__ = [
+    "MAX_TOPIC_NAME",
     "AlterTopic",
     "CreateTopic",
     "DeleteTopic",
@@ -43,8 +44,11 @@ __all__ = [
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
+MAX_TOPIC_NAME = 249
+"""Characters of a topic's name, as in Kafka."""
+
 _EMPTY = Partition()
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_LEGAL_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_TOPIC_NAME}}}")
 _TOPIC_ID = re.compile(r"(?!\.\.?$)[^/\\\x00-\x1f]{1,64}")
 _NUMERIC = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 
@@ -256,9 +260,9 @@ def _without(known: Map[_Key, _Value], gone: list[_Key]) -> Map[_Key, _Value]:
 
 def check_name(name: str) -> None:
     """Raise `InvalidRequestError` for a name that no topic can have."""
-    if not _LEGAL_NAME.fullmatch(name) or name in {".", ".."}:
+    if not isinstance(name, str) or not _LEGAL_NAME.fullmatch(name) or name in {".", ".."}:
         raise InvalidRequestError(
-            f"illegal topic name {name!r}: 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-', "
+            f"illegal topic name {name!r}: 1 to {MAX_TOPIC_NAME} of the characters a-z, A-Z, 0-9, '.', '_' and '-', "
             "and neither '.' nor '..'"
         )
 

@@ -1,0 +1,98 @@
+"""What is typed wrong is named as it was typed, with the nearest thing that works; no error names a call of Python."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_eos import Admin, Producer
+from spark_eos.cli.command import main
+from spark_eos.config.nearest import suggestion
+
+
+@pytest.fixture
+def url(tmp_path):
+    url = str(tmp_path / "log")
+    Admin(url).create_topic("orders")
+    Admin(url).alter_group_offsets("billing", {("orders", 0): 0})
+    with Producer(url, {"transactional.id": "till-1"}) as producer:
+        producer.init_transactions()
+    return url
+
+
+def said(capsys, command, url, code):
+    arguments = [url if one == "LOG" else one for one in command.split()]
+    if code == 2:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        assert ended.value.code == 2
+    else:
+        assert main(arguments) == code
+    return " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        ("topics lst LOG", "No such command 'lst'; did you mean list?"),
+        ("topics lst LOG --json", "No such command 'lst'; did you mean list?"),
+        ("topics LOG list", "The command comes first: eoslog topics list LOG"),
+        ("topics offsets LOG", "No such command 'offsets'; there is eoslog get-offsets"),
+        ("topics delete-records LOG", "there is eoslog delete-records"),
+        ("topics --list LOG", "No such option '--list': write eoslog topics list"),
+        ("topics --create --topic t LOG", "No such option '--create': write eoslog topics create"),
+        ("groups --describe --group g LOG", "No such option '--describe': write eoslog groups describe"),
+        ("groups lst LOG", "No such command 'lst'; did you mean list?"),
+        ("keys LOG", "there is eoslog encryption keys"),
+        ("create LOG orders", "there is eoslog topics create, eoslog tables create"),
+        ("topic LOG", "did you mean topics?"),
+        ("topics list localhost:9092", "'localhost:9092' is a server, and there are none"),
+        ("produce localhost:9092 orders", "'localhost:9092' is a server, and there are none"),
+        ("lag LOG k:9092", "'k:9092' is a server, and there are none"),
+        (
+            "groups reset-offsets LOG --group billing --all-topics --by-duration 5",
+            "Invalid value for '--by-duration': '5' is not a duration",
+        ),
+    ],
+)
+def test_a_command_that_there_is_not(url, capsys, command, hint):
+    assert hint.replace("LOG", url) in said(capsys, command, url, 2)
+
+
+def test_the_list_need_not_be_named(url, capsys):
+    for command in (
+        ["topics", url],
+        ["topics", "--json", url],
+        ["topics", url, "--json"],
+        ["topics", "list", url],
+    ):
+        assert main(command) == 0
+        assert "orders" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        (
+            "groups describe LOG --group biling",
+            "no group 'biling', with members or committed offsets; did you mean billing?",
+        ),
+        ("groups delete LOG --group zzz", "known are billing"),
+        (
+            "transactions describe LOG --transactional-id til-1",
+            "no transactional.id 'til-1'; did you mean till-1?",
+        ),
+        ("transactions force-terminate LOG --transactional-id zzz", "known are till-1"),
+        ("consume LOG orderz", "no topic 'orderz'; did you mean 'orders'?"),
+    ],
+)
+def test_a_name_that_the_log_does_not_know(url, capsys, command, hint):
+    text = said(capsys, command, url, 1)
+    assert hint in text
+    assert "list_" not in text
+
+
+def test_of_many_names_a_part_is_shown():
+    assert suggestion("x", [f"topic-{number}" for number in range(1000)]).endswith(
+        "topic-99, … (1000 in all)"
+    )
+    assert suggestion("x", []) == "there are none"

@@ -1,0 +1,193 @@
+"""Values that programs make and clients take: one with a field of another type is refused by the field's own name."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pyarrow as pa
+import pytest
+
+from spark_eos import (
+    Admin,
+    Consumer,
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    PreparedTxnState,
+    Producer,
+    StagedReceipt,
+    TopicPartition,
+    TransactionToken,
+)
+from spark_eos.errors import ConfigError, InvalidRecordError, InvalidRequestError, InvalidTxnStateError
+from spark_eos.kafka import OffsetAndMetadata as KafkasOffset
+from spark_eos.log.log import Log
+from spark_eos.storage.memory import MemoryStore
+
+T0 = TopicPartition("topic", 0)
+
+
+@pytest.fixture
+def log():
+    log = Log.create(MemoryStore())
+    log.ensure_topic("topic")
+    return log
+
+
+@pytest.fixture
+def producer(log):
+    settings = {"transactional.id": "till-1", "transaction.two.phase.commit.enable": True}
+    with Producer(log, settings) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        yield producer
+
+
+METADATA = r"the metadata of the offset of topic-0 is 5: it has to be text, as in OffsetAndMetadata\(offset, metadata"
+OFFSET = "the offset of topic-0 is '1': it has to be a whole number"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (OffsetAndMetadata(1, 5), METADATA),
+        (KafkasOffset(1, 5), METADATA),
+        (OffsetAndMetadata("1"), OFFSET),
+        (KafkasOffset("1"), OFFSET),
+        ("1", OFFSET),
+        (None, "the offset of topic-0 is None"),
+        (1.5, r"the offset of topic-0 is 1\.5"),
+        (OffsetAndMetadata(True), "the offset of topic-0 is True"),
+        ((1, "m", -1, 0), "the offset of topic-0 is"),
+    ],
+    ids=repr,
+)
+def test_an_offset_to_commit(log, producer, wrong, says):
+    before = log.state.seq
+    with Consumer(log, group_id="g", enable_auto_commit=False) as consumer:
+        consumer.assign([T0])
+        for call in (
+            lambda: consumer.commit({T0: wrong}),
+            lambda: consumer.commit_async({T0: wrong}),
+            lambda: consumer.seek(T0, wrong),
+            lambda: producer.send_offsets_to_transaction({T0: wrong}, "g"),
+            lambda: Admin(log).alter_group_offsets("g", {T0: wrong}),
+            lambda: Admin(log).delete_records({T0: wrong}),
+        ):
+            with pytest.raises(InvalidRequestError, match=says):
+                call()
+    assert log.state.seq == before, "nothing was written"
+
+
+def test_offsets_without_metadata(log):
+    admin = Admin(log)
+    for offset in (0, OffsetAndMetadata(0), KafkasOffset(0, None), KafkasOffset(0, "", None)):
+        admin.alter_group_offsets("g", {T0: offset})
+        assert admin.list_group_offsets("g") == {T0: OffsetAndMetadata(0, "")}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        (ConsumerGroupMetadata(5), "group_id"),
+        (ConsumerGroupMetadata(b"g"), "group_id"),
+        (ConsumerGroupMetadata("g", "1", "m"), "generation_id"),
+        (ConsumerGroupMetadata("g", 1, 5), "member_id"),
+        (ConsumerGroupMetadata("g", 1, "m", 5), "group_instance_id"),
+    ],
+    ids=repr,
+)
+def test_a_group_of_a_transaction(producer, wrong, field):
+    with pytest.raises(
+        InvalidRequestError, match=rf"^{field} of ConsumerGroupMetadata is .*group_metadata\(\)"
+    ):
+        producer.send_offsets_to_transaction({T0: 1}, wrong)
+    producer.send_offsets_to_transaction({T0: 1}, "g")
+    producer.commit_transaction()
+
+
+@pytest.mark.parametrize("wrong", [5, b"1:2", (1, 2), PreparedTxnState("a", "b"), "1:2:3"], ids=repr)
+def test_a_token_of_a_prepared_transaction(producer, wrong):
+    with pytest.raises(ConfigError, match="is not the token of a prepared transaction"):
+        producer.complete_transaction(wrong)
+
+
+@pytest.mark.parametrize("kind", [TransactionToken, StagedReceipt])
+def test_texts_of_many_processes(kind):
+    with pytest.raises(InvalidRequestError, match=r"^5 is not a .*: give its text"):
+        kind.parse(5)
+
+
+@pytest.mark.parametrize(
+    ("way", "means"),
+    [
+        ({"to_offset": "5"}, "a whole number"),
+        ({"shift_by": 1.5}, "a whole number"),
+        ({"to_latest": "yes"}, "True or False"),
+        ({"to_datetime": "2026-01-01"}, "a datetime, or milliseconds"),
+        ({"to_datetime": date(2026, 1, 1)}, "a datetime, or milliseconds"),
+        ({"by_duration": 5}, "a timedelta, or an ISO 8601 duration"),
+    ],
+    ids=str,
+)
+def test_a_way_to_reset_offsets(log, way, means):
+    (name,) = way
+    with pytest.raises(
+        ConfigError, match=rf"^{name}=.* of reset_group_offsets is not possible: it is {means}"
+    ):
+        Admin(log).reset_group_offsets("g", ["topic"], **way)
+
+
+def test_one_name_is_not_taken_for_its_letters(log, producer):
+    admin = Admin(log)
+    producer.abort_transaction()
+    admin.fence_producers("till-1")
+    assert set(log.follow().transactional_ids) == {"till-1"}
+    assert [one.name for one in admin.describe_topics("topic")] == ["topic"]
+    admin.alter_group_offsets("group", {T0: 0})
+    assert set(admin.describe_groups("group")) == {"group"}
+    assert admin.list_transactions("Prepared") == []
+    for call in (admin.fence_producers, admin.describe_topics, admin.describe_groups, admin.delete_topics):
+        for wrong in (5, [5], None if call in {admin.fence_producers, admin.delete_topics} else 5):
+            with pytest.raises(InvalidRequestError, match=r"is no [a-z.]+: give its text, or a list of them"):
+                call(wrong)
+
+
+# -- What has aborted a prepared transaction -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cause", ["complete_transaction with an older token or none", "abort_transaction"])
+def test_an_aborted_transaction_names_what_may_have_done_it(producer, cause):
+    producer.send("topic", b"x")
+    token = producer.prepare_transaction()
+    if cause == "abort_transaction":
+        producer.abort_transaction()
+    else:
+        producer.complete_transaction("")
+    with pytest.raises(InvalidTxnStateError, match=rf"was aborted, .* by {cause}"):
+        producer.complete_transaction(token)
+
+
+# -- Records of another form than their topic ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, b"x", "x", None, 5], ids=repr)
+def test_a_record_for_a_topic_with_columns(log, value):
+    Admin(log).create_topic("typed", schema=pa.schema([("a", pa.int64()), ("b", pa.string())]))
+    with Producer(log) as producer, pytest.raises(InvalidRecordError) as raised:
+        producer.send("typed", value)
+    assert str(raised.value) == (
+        "topic 'typed' has the columns a: int64, b: string, and send is for topics without: send rows, as "
+        "send_arrow('typed', pyarrow.table({'a': [...], 'b': [...]}))"
+    )
+
+
+def test_a_dict_for_a_topic_without_columns(log):
+    with Producer(log) as producer:
+        with pytest.raises(
+            InvalidRecordError, match=r"not dict\. Set value\.serializer, or the topic's value\.format"
+        ):
+            producer.send("topic", {"a": 1})
+        with pytest.raises(InvalidRecordError, match=r"not dict\. Set key\.serializer$"):
+            producer.send("topic", b"x", key={"a": 1})
+        with pytest.raises(InvalidRecordError, match=r"not int$"):
+            producer.send("topic", 5)
