@@ -93,8 +93,8 @@ MUTANTS = (
     Mutant(
         "checkpoint-of-another-query",
         _QUERY_BATCH,
-        "        if self.run_id is None or self.query_id != query_id:",
-        "        if self.run_id is None:",
+        "    if query_id != owner:",
+        "    if query_id is None:",
         "offsets are taken from the checkpoint of another query",
         _OF_SINKS_COMMIT,
     ),

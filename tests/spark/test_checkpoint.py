@@ -8,12 +8,13 @@ from pyarrow.fs import LocalFileSystem
 from spark_eos.errors import (
     CheckpointMismatchError,
     ConfigError,
+    StorageError,
     StorePermissionError,
     UnsupportedVersionError,
 )
 from spark_eos.spark.sink.checkpoint import Checkpoint, sources_of_batch
 from spark_eos.spark.sink.checkpoint_files import ArrowFiles
-from spark_eos.storage import Settings
+from spark_eos.storage import PosixStore, Settings, other_files
 from spark_eos.testing.object_server import ObjectServer, serving
 
 META = '{"batchWatermarkMs":0,"batchTimestampMs":1795237047920,"conf":{"spark.sql.shuffle.partitions":"2"}}'
@@ -98,6 +99,35 @@ def test_a_folder_of_state(root):
     (root / "commits/0").unlink()
     assert not Checkpoint(str(root)).begun()
     assert not Checkpoint(str(root / "nowhere")).begun()
+
+
+@pytest.mark.parametrize("where", ["a folder", "a bucket", "Hadoop"])
+def test_the_note_of_a_transaction(root, where, monkeypatch):
+    location = str(root)
+    if where == "a bucket":
+        location = "s3://bucket/ck"
+        monkeypatch.setattr(other_files, "shared_store", lambda *_: PosixStore(root))
+    checkpoint = Checkpoint(location)
+    if where == "Hadoop":
+        checkpoint._remote = ArrowFiles("hdfs://name/ck", LocalFileSystem(), str(root))
+    assert (checkpoint.has_transactions(), checkpoint.transaction("log")) == (False, None)
+    for batch_id in (9, 12, 7):
+        checkpoint.note_transaction("log", batch_id)
+        assert checkpoint.transaction("log") == batch_id
+    assert checkpoint.has_transactions()
+    assert checkpoint.transaction("other") is None
+    (root / "eoslog/log").write_bytes(b"")  # The power failed.
+    assert checkpoint.transaction("log") is None
+
+
+@pytest.mark.parametrize("where", ["a folder", "Hadoop"])
+def test_a_note_of_a_transaction_that_cannot_be_written(root, where):
+    (root / "eoslog").touch()
+    checkpoint = Checkpoint(str(root))
+    if where == "Hadoop":
+        checkpoint._remote = ArrowFiles("hdfs://name/ck", LocalFileSystem(), str(root))
+    with pytest.raises(StorageError, match=r"eoslog/log cannot be written.*let the driver write"):
+        checkpoint.note_transaction("log", 1)
 
 
 @pytest.mark.parametrize("gone", [0, 1])

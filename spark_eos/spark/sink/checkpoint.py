@@ -15,7 +15,7 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
-from spark_eos.errors import CheckpointMismatchError, ConfigError, UnsupportedVersionError
+from spark_eos.errors import CheckpointMismatchError, ConfigError, StorageError, UnsupportedVersionError
 from spark_eos.spark.host import host
 from spark_eos.spark.sink.checkpoint_files import local_spelling, remote_files
 from spark_eos.spark.source.offsets import SourceOffset
@@ -26,6 +26,7 @@ __all__ = ["Checkpoint", "Ends", "SourceRange", "sources_of_batch"]
 _VERSIONS = ("v1", "v2")
 _NO_OFFSET = "-"
 _NAME = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
+_TRANSACTIONS = "eoslog"
 _SUMS = struct.Struct(">4si")
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(.*)", re.DOTALL)
 
@@ -127,6 +128,34 @@ class Checkpoint:
     def stateful(self) -> bool:
         """Whether the query keeps state: Spark makes the folder before the first batch is done."""
         return _exists(self._root / "state") if self._remote is None else self._remote.has_folder("state")
+
+    def transaction(self, log_id: str) -> int | None:
+        """The last micro-batch in which a transaction of this log was begun; None if that is not known."""
+        text = self._text(f"{_TRANSACTIONS}/{log_id}")
+        return int(text) if text is not None and text.isdecimal() else None
+
+    def has_transactions(self) -> bool:
+        """Whether a transaction of any log was begun."""
+        if self._remote is not None:
+            return self._remote.has_folder(_TRANSACTIONS)
+        return _exists(self._root / _TRANSACTIONS)
+
+    def note_transaction(self, log_id: str, batch_id: int) -> None:
+        """Note durably that a transaction of this log is begun in a micro-batch. Raises `StorageError`.
+
+        Spark notes batches as done, whatever their function did. Beside this note the log shows whether a batch that
+        it does not have was left out, or was lost.
+        """
+        name, data = f"{_TRANSACTIONS}/{log_id}", str(batch_id).encode()
+        if self._remote is not None:
+            self._remote.write(name, data)
+            return
+        try:
+            host().write_bytes(self._root / name, data)
+        except OSError as error:
+            raise StorageError(
+                f"{self._root / name} cannot be written: {error}; let the driver write to the query's checkpoint"
+            ) from error
 
     def require_offsets(self, batch_id: int) -> Ends:
         """As `offsets`; raises `CheckpointMismatchError`, naming the file, if it is missing."""
