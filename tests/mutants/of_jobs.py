@@ -111,6 +111,14 @@ MUTANTS = (
         _OF_LEFT_OUT,
     ),
     Mutant(
+        "repetition-evaluates-nothing",
+        _MICRO_BATCH,
+        "        if not self._messages and self._checkpoint.stateful():",
+        "        if False:",
+        "Spark ends a query that keeps state when one of its batches is repeated",
+        ("tests/spark/test_stateful_transactions.py",),
+    ),
+    Mutant(
         "transaction-not-noted",
         _MICRO_BATCH,
         "        self._checkpoint.note_transaction(self._log().log_id, self._batch_id)\n",

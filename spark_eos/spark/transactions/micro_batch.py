@@ -89,7 +89,7 @@ class MicroBatchTransaction(FrameTransaction):
                 "the transaction commits the offsets of the query's sources, which are in its checkpoint: give the "
                 "option checkpointLocation here as well, with the value that the query has"
             )
-        self._batch_id = batch_id
+        self._batch, self._batch_id = batch, batch_id
         self._checkpoint = Checkpoint(self._options.checkpoint_location, self._options.checkpoint_settings)
         self._query = running_query(batch, batch_id, self._checkpoint)
 
@@ -143,6 +143,9 @@ class MicroBatchTransaction(FrameTransaction):
         return self._options.transactional_id or self._query.query_id
 
     def _commit(self, topics: Topics, files: tuple[StagedFile, ...]) -> None:
+        if not self._messages and self._checkpoint.stateful():
+            # Spark commits the query's state, and moves its watermark, as rows are read; else it ends the query.
+            self._batch.write.format("noop").mode("overwrite").save()
         log = self._log()
         if self._overwritten:
             log.end_overdue()  # An open transaction stays whole: nothing is removed from there on.
