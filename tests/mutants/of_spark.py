@@ -91,6 +91,14 @@ MUTANTS = (
         _OF_SINK,
     ),
     Mutant(
+        "checkpoint-where-the-kernel-looks",
+        _CHECKPOINT,
+        "        location = as_hadoop(location)\n",
+        "",
+        "the sink looks for a checkpoint with '..' where Spark has not put it",
+        _OF_CHECKPOINT,
+    ),
+    Mutant(
         "checkpoint-of-another-query",
         _QUERY_BATCH,
         "    if query_id != owner:",

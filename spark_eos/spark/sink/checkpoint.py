@@ -19,7 +19,7 @@ from spark_eos.errors import CheckpointMismatchError, ConfigError, StorageError,
 from spark_eos.spark.host import host
 from spark_eos.spark.sink.checkpoint_files import local_spelling, remote_files
 from spark_eos.spark.source.offsets import SourceOffset
-from spark_eos.storage import NO_SETTINGS, Settings
+from spark_eos.storage import NO_SETTINGS, Settings, as_hadoop
 
 __all__ = ["Checkpoint", "Ends", "SourceRange", "sources_of_batch"]
 
@@ -53,11 +53,13 @@ class SourceRange(NamedTuple):
 class Checkpoint:
     """The checkpoint in the folder ``location``: a path, or a URL with ``file:``, ``dbfs:``, or of `remote_files`.
 
-    A ``%`` stands for itself in all: Hadoop does not decode a path that it is given as text. ``settings`` are those
-    of an object store. Raises `ConfigError` if it is elsewhere; a store's errors come from each call.
+    It is where Hadoop looks for it: a ``%`` stands for itself in all, and ``..`` takes the name before it away
+    (`as_hadoop`). ``settings`` are those of an object store. Raises `ConfigError` if it is elsewhere; a store's errors
+    come from each call.
     """
 
     def __init__(self, location: str, settings: Settings = NO_SETTINGS) -> None:
+        location = as_hadoop(location)
         self._remote = remote_files(location, settings)
         self._root = _local(local_spelling(location)) if self._remote is None else Path()
 
