@@ -130,3 +130,17 @@ def test_a_block_without_a_write_keeps_the_state_and_the_watermark(stateful, ben
         bench.produce("src", range(first, first + 20))
         stateful.run(write)
     assert sorted(bench.values("out")) == ["0:10", "10:10", "20:10"]
+
+
+@pytest.mark.deep
+def test_update_mode_appends_what_has_changed(stateful, bench):
+    """The sink cannot have it, a transaction can."""
+
+    def write(batch, batch_id):
+        with stateful.transaction(batch, batch_id) as transaction:
+            transaction.write(batch, "out")
+
+    for first in (0, 15):
+        bench.produce("src", range(first, first + 15))
+        stateful.run(write, mode="update")
+    assert sorted(bench.values("out")) == ["0:10", "10:10", "10:5", "20:10"]
