@@ -105,8 +105,8 @@ MUTANTS = (
     Mutant(
         "batches-left-out-unproved",
         _LEFT_OUT,
-        "    if begun == (None if last is None else last.batch_id):",
-        "    if True:",
+        "    elif begun == (None if last is None else last.batch_id):",
+        "    elif True:",
         "a log that was put back, or an error that a function passed over, is taken for batches that were left out",
         _OF_LEFT_OUT,
     ),
@@ -117,6 +117,14 @@ MUTANTS = (
         "        if False:",
         "Spark ends a query that keeps state when one of its batches is repeated",
         ("tests/spark/test_stateful_transactions.py",),
+    ),
+    Mutant(
+        "failed-beginning-not-noted",
+        _MICRO_BATCH,
+        "            self._checkpoint.note_transaction(None, self._batch_id)\n",
+        "",
+        "a batch whose transaction could not begin, and whose function passed that over, looks like one left out",
+        _OF_LEFT_OUT,
     ),
     Mutant(
         "transaction-not-noted",

@@ -112,6 +112,8 @@ def test_the_note_of_a_transaction(root, where, monkeypatch):
     if where == "Hadoop":
         checkpoint._remote = ArrowFiles("hdfs://name/ck", LocalFileSystem(), str(root))
     assert (checkpoint.has_transactions(), checkpoint.transaction("log")) == (False, None)
+    checkpoint.note_transaction(None, 3)
+    assert (checkpoint.has_transactions(), checkpoint.transaction(None)) == (False, 3)
     for batch_id in (9, 12, 7):
         checkpoint.note_transaction("log", batch_id)
         assert checkpoint.transaction("log") == batch_id

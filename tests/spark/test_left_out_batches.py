@@ -135,7 +135,7 @@ def refused(call, bench, *parts):
     assert bench.state.seq == before
 
 
-def test_an_error_that_the_function_passes_over(runs, bench, monkeypatch):
+def test_an_error_that_the_function_passes_over(runs, bench, checkpoint, monkeypatch):
     """The rows of batch 1 would be missing, and nobody would hear of it."""
     runs.write(0)
     with monkeypatch.context() as broken:
@@ -150,6 +150,28 @@ def test_an_error_that_the_function_passes_over(runs, bench, monkeypatch):
     )
     refused(lambda: runs.write(2), bench, *says)
     assert bench.values("out") == ["row 0"]
+    (checkpoint.path / "commits" / "1").unlink()
+    for batch_id in (1, 4):  # Spark repeats the batch, and plans others, which may be left out.
+        assert not runs.write(batch_id)
+
+
+@pytest.mark.parametrize("written", [0, 1])
+@pytest.mark.parametrize("where", ["_existing", "_commit_left_out"])
+def test_an_error_before_the_transaction_begins(runs, bench, monkeypatch, where, written):
+    """Passed over, the batch is like one that was left out; let through, Spark repeats it."""
+    for batch_id in range(written):
+        runs.write(batch_id)
+    runs.leave_out(written)
+    failing = written + 1
+    with monkeypatch.context() as broken:
+        broken.setattr(MicroBatchTransaction, where, lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            runs.write(failing)
+    runs.again()
+    refused(lambda: runs.write(failing + 1), bench, f"the transaction of batch {failing} could not begin")
+    assert not runs.write(failing)
+    assert not runs.write(failing + 1)
+    assert bench.group("g") == {("src", 0): 10 * (failing + 2)}
 
 
 @pytest.mark.parametrize("kept", [0, 1])
@@ -192,7 +214,7 @@ def test_the_checkpoint_of_another_query_is_not_written(runs, hand_made):
     for batch_id in (0, 2):
         with pytest.raises(CheckpointMismatchError, match="must be this query's own"):
             runs.write(batch_id, checkpointLocation=other.path)
-    assert not (other.path / "eoslog").exists()
+    assert not [*other.path.glob("eoslog*")]
 
 
 # -- Spark --------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ __all__ = ["Checkpoint", "Ends", "SourceRange", "sources_of_batch"]
 _VERSIONS = ("v1", "v2")
 _NO_OFFSET = "-"
 _NAME = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
-_TRANSACTIONS = "eoslog"
+_TRANSACTIONS, _FAILED = "eoslog", "eoslog-failed"
 _SUMS = struct.Struct(">4si")
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(.*)", re.DOTALL)
 
@@ -131,9 +131,12 @@ class Checkpoint:
         """Whether the query keeps state: Spark makes the folder before the first batch is done."""
         return _exists(self._root / "state") if self._remote is None else self._remote.has_folder("state")
 
-    def transaction(self, log_id: str) -> int | None:
-        """The last micro-batch in which a transaction of this log was begun; None if that is not known."""
-        text = self._text(f"{_TRANSACTIONS}/{log_id}")
+    def transaction(self, log_id: str | None) -> int | None:
+        """The last micro-batch in which a transaction of this log was begun; None if that is not known.
+
+        ``log_id`` of None: the last one in which it was to begin, and failed.
+        """
+        text = self._text(_note(log_id))
         return int(text) if text is not None and text.isdecimal() else None
 
     def has_transactions(self) -> bool:
@@ -142,13 +145,13 @@ class Checkpoint:
             return self._remote.has_folder(_TRANSACTIONS)
         return _exists(self._root / _TRANSACTIONS)
 
-    def note_transaction(self, log_id: str, batch_id: int) -> None:
-        """Note durably that a transaction of this log is begun in a micro-batch. Raises `StorageError`.
+    def note_transaction(self, log_id: str | None, batch_id: int) -> None:
+        """Note durably for `transaction` that one is begun in a micro-batch, or failed. Raises `StorageError`.
 
         Spark notes batches as done, whatever their function did. Beside this note the log shows whether a batch that
         it does not have was left out, or was lost.
         """
-        name, data = f"{_TRANSACTIONS}/{log_id}", str(batch_id).encode()
+        name, data = _note(log_id), str(batch_id).encode()
         if self._remote is not None:
             self._remote.write(name, data)
             return
@@ -210,6 +213,10 @@ def sources_of_batch(checkpoint: Checkpoint, batch_id: int) -> tuple[SourceRange
 
 
 _DAMAGED = "the checkpoint is damaged: restore it, or start the query with a new one"
+
+
+def _note(log_id: str | None) -> str:
+    return _FAILED if log_id is None else f"{_TRANSACTIONS}/{log_id}"
 
 
 def _local(location: str) -> Path:

@@ -13,7 +13,10 @@ from spark_eos.protocol.types import SourceProgress
 from spark_eos.spark.sink.checkpoint import Checkpoint, SourceRange
 from spark_eos.spark.sink.source_progress import source_progress
 
-__all__ = ["first_missing", "range_left_out", "require_left_out"]
+__all__ = ["first_missing", "not_left_out", "range_left_out"]
+
+FAILED = "failed"
+"""In place of the log's id in the checkpoint's note: the last transaction that could not begin."""
 
 
 def first_missing(last: Query | None) -> int:
@@ -21,27 +24,30 @@ def first_missing(last: Query | None) -> int:
     return 0 if last is None else last.batch_id + 1
 
 
-def require_left_out(
+def not_left_out(
     checkpoint: Checkpoint, log_id: str | None, last: Query | None, batch_id: int, where: str
-) -> None:
-    """Raise `CheckpointMismatchError` unless the batches between ``last`` and ``batch_id`` began no transaction.
+) -> CheckpointMismatchError | None:
+    """Why the batches between ``last`` and ``batch_id`` may have begun a transaction; None if none of them did.
 
     ``log_id`` is None where there is no log at ``where`` yet.
     """
+    first = first_missing(last)
     begun = None if log_id is None else checkpoint.transaction(log_id)
-    if begun == (None if last is None else last.batch_id):
+    failed = checkpoint.transaction(None)
+    if failed is not None and first <= failed < batch_id:
+        why = f"the transaction of batch {failed} could not begin: the function caught its error and went on"
+    elif begun == (None if last is None else last.batch_id):
         if last is not None or not checkpoint.has_transactions():
-            return
+            return None
         why = "the transactions of this checkpoint went to another log"
-    elif begun is not None and begun >= first_missing(last):
+    elif begun is not None and begun >= first:
         why = (
             f"batch {begun} began a transaction of which the log has nothing: the function caught its error and went "
             "on, or left the batch out when it was repeated, or the log was put back from a copy"
         )
     else:
         why = "the checkpoint does not tell whether they wrote nothing"
-    first = first_missing(last)
-    raise CheckpointMismatchError(
+    return CheckpointMismatchError(
         f"batch {batch_id} begins a transaction of the log {where}, which has "
         f"{'no micro-batch' if last is None else f'micro-batches up to {last.batch_id}'} of this query, while Spark "
         f"has noted the batches {first} to {batch_id - 1} as done, and {why}. Nothing was written. If this is the "

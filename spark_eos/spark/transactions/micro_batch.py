@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from spark_eos.errors import ConfigError, IllegalStateError
+from spark_eos.errors import CheckpointMismatchError, ConfigError, IllegalStateError
 from spark_eos.protocol.actions.queries.history import record_of
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import StagedFile
@@ -19,7 +19,7 @@ from spark_eos.spark.sink.commit import (
 from spark_eos.spark.sink.query_batch import QueryBatch, require_own
 from spark_eos.spark.sink.query_history import keeps_state
 from spark_eos.spark.sink.task import appended_rows
-from spark_eos.spark.transactions.left_out import first_missing, range_left_out, require_left_out
+from spark_eos.spark.transactions.left_out import first_missing, not_left_out, range_left_out
 from spark_eos.spark.transactions.running_query import running_query
 from spark_eos.spark.transactions.transaction import FrameTransaction
 
@@ -95,6 +95,16 @@ class MicroBatchTransaction(FrameTransaction):
 
     def _begin(self) -> bool:
         query_id = require_own(self._checkpoint, self._query.query_id, self._batch_id)
+        try:
+            begun = self._begin_in_log(query_id)
+        except BaseException:
+            self._checkpoint.note_transaction(None, self._batch_id)
+            raise
+        if isinstance(begun, CheckpointMismatchError):
+            raise begun  # And not noted: the next transaction meets it as well.
+        return begun
+
+    def _begin_in_log(self, query_id: str) -> bool | CheckpointMismatchError:
         log = self._existing()
         last = None
         if log is not None:
@@ -108,7 +118,9 @@ class MicroBatchTransaction(FrameTransaction):
             return True
         if self._batch_id > first_missing(last):
             log_id = None if log is None else log.log_id
-            require_left_out(self._checkpoint, log_id, last, self._batch_id, self._options.path)
+            refusal = not_left_out(self._checkpoint, log_id, last, self._batch_id, self._options.path)
+            if refusal is not None:
+                return refusal
             self._commit_left_out(self._log(), last)
         self._checkpoint.note_transaction(self._log().log_id, self._batch_id)
         return False
