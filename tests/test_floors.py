@@ -35,7 +35,7 @@ FORBIDDEN = {"errors": {"config"}, "protocol": {"storage"}, "spark": {"storage"}
 ALLOWED_NAMES = {
     ("spark", "spark_eos.storage"): {
         *("NO_SETTINGS", "Settings", "is_object_store", "log_settings_of", "settings_of", "split_settings"),
-        *("file_exists", "folder_exists", "read_file"),
+        *("as_hadoop", "file_exists", "folder_exists", "read_file", "write_file"),
     }
 }
 """Names that a part may import from such a part all the same. Spark's floor uses no store: it passes on where a store

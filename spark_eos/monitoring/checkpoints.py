@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from spark_eos.errors import CheckpointMismatchError, ConfigError
-from spark_eos.storage import NO_SETTINGS, Settings, is_object_store, read_file, settings_of
+from spark_eos.storage import NO_SETTINGS, Settings, as_hadoop, is_object_store, read_file, settings_of
 
 __all__ = ["Checkpoints", "Origin"]
 
@@ -122,9 +122,10 @@ class Checkpoints:
 
     def _text(self, location: str, name: str) -> tuple[str, str | None]:
         """Where a file is, and its text; None if it is not there."""
-        where = f"{location.rstrip('/')}/{name}"
+        location = as_hadoop(location)
+        where = f"{location}/{name}"
         if is_object_store(location):
-            data = read_file(location.rstrip("/"), name, settings_of(location, self._settings))
+            data = read_file(location, name, settings_of(location, self._settings))
         else:
             try:
                 data = (_folder(location) / name).read_bytes()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.object_names import PROBES
-from spark_eos.storage.other_files import file_exists, folder_exists, read_file
+from spark_eos.storage.other_files import as_hadoop, file_exists, folder_exists, read_file, write_file
 from spark_eos.storage.posix.store import PosixStore
 from spark_eos.storage.probe import probe
 from spark_eos.storage.registry import register_store
@@ -27,6 +27,7 @@ __all__ = [
     "Settings",
     "Store",
     "Upload",
+    "as_hadoop",
     "file_exists",
     "folder_exists",
     "is_object_store",
@@ -38,4 +39,5 @@ __all__ = [
     "settings_of",
     "shared_store",
     "split_settings",
+    "write_file",
 ]

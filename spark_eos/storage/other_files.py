@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+import re
+
 from spark_eos.errors import ObjectNotFoundError
 from spark_eos.storage.settings import NO_SETTINGS, Settings
 from spark_eos.storage.urls import shared_store
 
-__all__ = ["file_exists", "folder_exists", "read_file"]
+__all__ = ["as_hadoop", "file_exists", "folder_exists", "read_file", "write_file"]
+
+_HEAD = re.compile(r"((?:[a-zA-Z][a-zA-Z0-9+.-]*:)?(?://[^/]*)?)(.*)", re.DOTALL)
+
+
+def as_hadoop(location: str) -> str:
+    """``location`` as Hadoop's ``Path`` spells it, which Spark uses: ``..`` takes the name before it away.
+
+    The kernel would follow that name: to another place if it is a symbolic link, and to none if it is missing.
+    """
+    match = _HEAD.fullmatch(location)
+    assert match is not None
+    head, path = match.groups()
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == ".." and parts and parts[-1] != "..":
+            parts.pop()
+        elif part not in {"", "."}:
+            parts.append(part)
+    root = "/" if path.startswith("/") else ""
+    return head + root + "/".join(parts)
 
 
 def read_file(folder: str, name: str, settings: Settings = NO_SETTINGS) -> bytes | None:
@@ -29,3 +51,8 @@ def file_exists(folder: str, name: str, settings: Settings = NO_SETTINGS) -> boo
 def folder_exists(folder: str, name: str, settings: Settings = NO_SETTINGS) -> bool:
     """Whether there is anything in a folder inside such a folder."""
     return any(True for _ in shared_store(folder, settings).list(f"{name}/"))
+
+
+def write_file(folder: str, name: str, data: bytes, settings: Settings = NO_SETTINGS) -> None:
+    """Write a file in such a folder, or replace its bytes."""
+    shared_store(folder, settings).overwrite(name, data)

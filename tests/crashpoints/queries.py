@@ -65,6 +65,9 @@ class _Host(Host):
             return False
         return True
 
+    def write_bytes(self, path, data):
+        self._store.overwrite(f"_checkpoint/{path.relative_to(LOCATION).as_posix()}", data)
+
 
 @contextmanager
 def driver(app):

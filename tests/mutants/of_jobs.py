@@ -11,6 +11,8 @@ _OF_VERSIONS = ("tests/protocol/test_app_versions.py",)
 _JOB = "spark_eos/spark/batch/job.py"
 _FRAMES = "spark_eos/spark/transactions/transaction.py"
 _MICRO_BATCH = "spark_eos/spark/transactions/micro_batch.py"
+_LEFT_OUT = "spark_eos/spark/transactions/left_out.py"
+_OF_LEFT_OUT = ("tests/spark/test_left_out_batches.py",)
 _RUNNING = "spark_eos/spark/transactions/running_query.py"
 _OF_CRASHES = ("tests/crashpoints/test_queries.py", "-k", "foreachBatch or txnVersion")
 
@@ -99,6 +101,46 @@ MUTANTS = (
         "        if False:",
         "a second transaction of a micro-batch is taken for its repetition, and silently lost",
         _of_frames("second_transaction"),
+    ),
+    Mutant(
+        "batches-left-out-unproved",
+        _LEFT_OUT,
+        "    elif begun == (None if last is None else last.batch_id):",
+        "    elif True:",
+        "a log that was put back, or an error that a function passed over, is taken for batches that were left out",
+        _OF_LEFT_OUT,
+    ),
+    Mutant(
+        "repetition-evaluates-nothing",
+        _MICRO_BATCH,
+        "        if not self._messages and self._checkpoint.stateful():",
+        "        if False:",
+        "Spark ends a query that keeps state when one of its batches is repeated",
+        ("tests/spark/test_stateful_transactions.py",),
+    ),
+    Mutant(
+        "failed-beginning-not-noted",
+        _MICRO_BATCH,
+        "            self._checkpoint.note_transaction(None, self._batch_id)\n",
+        "",
+        "a batch whose transaction could not begin, and whose function passed that over, looks like one left out",
+        _OF_LEFT_OUT,
+    ),
+    Mutant(
+        "transaction-not-noted",
+        _MICRO_BATCH,
+        "        self._checkpoint.note_transaction(self._log().log_id, self._batch_id)\n",
+        "",
+        "a batch whose error its function passed over looks like one that was left out",
+        _OF_LEFT_OUT,
+    ),
+    Mutant(
+        "first-batches-of-another-log",
+        _LEFT_OUT,
+        "        if last is not None or not checkpoint.has_transactions():",
+        "        if True:",
+        "a query whose batches are in another log goes on in this one",
+        _OF_LEFT_OUT,
     ),
     Mutant(
         "another-batch-is-committed",

@@ -65,6 +65,15 @@ MUTANTS = (
         _OF_POSIX,
     ),
     Mutant(
+        "removed-tree-half-known",
+        "spark_eos/storage/posix/folders.py",
+        "                    self.forget()\n                    self.make_durable(parent)\n"
+        "                    os.mkdir(folder)\n",
+        "                    raise\n",
+        "the first write to a log that was deleted and made again fails",
+        _OF_POSIX,
+    ),
+    Mutant(
         "link-before-sync",
         _POSIX,
         '        with translated("sync", path):\n            temp.seal()\n'

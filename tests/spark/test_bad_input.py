@@ -421,7 +421,7 @@ def test_update_mode_is_refused_by_spark(spark, log, tmp_path):
         finally:
             query.stop()
 
-    refused(run, "pdate")
+    refused(run, "eoslog does not support Update mode")  # So docs/guide/troubleshooting.md says.
     assert snapshot(log) == before
 
 

@@ -8,12 +8,14 @@ from pyarrow.fs import LocalFileSystem
 from spark_eos.errors import (
     CheckpointMismatchError,
     ConfigError,
+    StorageError,
     StorePermissionError,
     UnsupportedVersionError,
 )
+from spark_eos.monitoring import Checkpoints
 from spark_eos.spark.sink.checkpoint import Checkpoint, sources_of_batch
 from spark_eos.spark.sink.checkpoint_files import ArrowFiles
-from spark_eos.storage import Settings
+from spark_eos.storage import PosixStore, Settings, as_hadoop, other_files
 from spark_eos.testing.object_server import ObjectServer, serving
 
 META = '{"batchWatermarkMs":0,"batchTimestampMs":1795237047920,"conf":{"spark.sql.shuffle.partitions":"2"}}'
@@ -100,6 +102,37 @@ def test_a_folder_of_state(root):
     assert not Checkpoint(str(root / "nowhere")).begun()
 
 
+@pytest.mark.parametrize("where", ["a folder", "a bucket", "Hadoop"])
+def test_the_note_of_a_transaction(root, where, monkeypatch):
+    location = str(root)
+    if where == "a bucket":
+        location = "s3://bucket/ck"
+        monkeypatch.setattr(other_files, "shared_store", lambda *_: PosixStore(root))
+    checkpoint = Checkpoint(location)
+    if where == "Hadoop":
+        checkpoint._remote = ArrowFiles("hdfs://name/ck", LocalFileSystem(), str(root))
+    assert (checkpoint.has_transactions(), checkpoint.transaction("log")) == (False, None)
+    checkpoint.note_transaction(None, 3)
+    assert (checkpoint.has_transactions(), checkpoint.transaction(None)) == (False, 3)
+    for batch_id in (9, 12, 7):
+        checkpoint.note_transaction("log", batch_id)
+        assert checkpoint.transaction("log") == batch_id
+    assert checkpoint.has_transactions()
+    assert checkpoint.transaction("other") is None
+    (root / "eoslog/log").write_bytes(b"")  # The power failed.
+    assert checkpoint.transaction("log") is None
+
+
+@pytest.mark.parametrize("where", ["a folder", "Hadoop"])
+def test_a_note_of_a_transaction_that_cannot_be_written(root, where):
+    (root / "eoslog").touch()
+    checkpoint = Checkpoint(str(root))
+    if where == "Hadoop":
+        checkpoint._remote = ArrowFiles("hdfs://name/ck", LocalFileSystem(), str(root))
+    with pytest.raises(StorageError, match=r"eoslog/log cannot be written.*let the driver write"):
+        checkpoint.note_transaction("log", 1)
+
+
 @pytest.mark.parametrize("gone", [0, 1])
 def test_missing_file_is_named(root, gone):
     (root / f"offsets/{gone}").unlink()
@@ -176,6 +209,47 @@ def test_hadoop_without_its_library_is_said():
         assert "libhdfs" in str(error)  # noqa: PT017  (both may be)
     else:
         assert "hdfs://no-such-host.invalid:9/ck" in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("given", "of_hadoop"),
+    [  # As `org.apache.hadoop.fs.Path(given).toString()` of Hadoop 3.4 says.
+        ("/tmp/no/../b", "/tmp/b"),
+        ("/tmp/./b/", "/tmp/b"),
+        ("/tmp//b", "/tmp/b"),
+        ("/../b", "/../b"),
+        ("/a/b/../../../c", "/../c"),
+        ("../b", "../b"),
+        ("./b", "b"),
+        ("b/../c", "c"),
+        ("~/b", "~/b"),
+        ("/tmp/a b%20#c?d", "/tmp/a b%20#c?d"),
+        ("/tmp/...", "/tmp/..."),
+        ("/tmp/..", "/"),
+        ("file:/tmp/no/../b", "file:/tmp/b"),
+        ("file:/tmp/b//", "file:/tmp/b"),
+        ("FILE:/tmp/b", "FILE:/tmp/b"),
+        ("s3a://bucket/a/../b", "s3a://bucket/b"),
+        ("s3a://bucket//b/", "s3a://bucket/b"),
+        ("s3a://bucket/../b", "s3a://bucket/../b"),
+        ("s3a://bucket", "s3a://bucket"),
+        ("hdfs://h:1/a/../b", "hdfs://h:1/b"),
+    ],
+)
+def test_a_location_is_where_hadoop_looks_for_it(given, of_hadoop):
+    assert as_hadoop(given) == of_hadoop
+
+
+@pytest.mark.parametrize("spelling", ["missing/../ck", "link/../ck", "./ck/", "ck//", "a/./b/../../ck"])
+@pytest.mark.parametrize("head", ["", "file:", "file://"])
+def test_a_checkpoint_is_where_spark_puts_it(tmp_path, spelling, head):
+    (tmp_path / "ck").mkdir()
+    (tmp_path / "ck/metadata").write_text('{"id":"the-query"}')
+    (tmp_path / "elsewhere/below").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere/below")
+    location = f"{head}{tmp_path}/{spelling}"
+    assert Checkpoint(location).query_id() == "the-query"
+    assert Checkpoints([location]).location("the-query") == location
 
 
 def test_dbfs_is_where_databricks_mounts_it():

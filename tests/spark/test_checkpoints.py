@@ -230,3 +230,13 @@ def test_a_checkpoint_older_than_the_log_is_refused(bench, checkpoint, driver, o
     with pytest.raises(CheckpointMismatchError, match="was committed with other offsets"):
         driver().run(2, "x")
     assert bench.values("out") == [0, 1, 2]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("where", ["missing/../cp", "link/../cp", "./cp//"])
+def test_the_checkpoint_is_where_spark_puts_it(streams, source, where):
+    (streams.folder / "elsewhere" / "below").mkdir(parents=True)
+    (streams.folder / "link").symlink_to(streams.folder / "elsewhere" / "below")
+    streams.copy(checkpoint=where)
+    assert source.values("out") == [*range(60)]
+    assert (streams.folder / "cp" / "metadata").exists()

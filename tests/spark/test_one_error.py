@@ -278,6 +278,16 @@ def test_settings_of_a_topic_are_checked_before_anything_is_created(tmp_path):
     assert not (tmp_path / "log").exists()
 
 
+@pytest.mark.parametrize("streaming", [True, False])
+def test_complete_mode_without_one_topic_is_said_by_its_name(tmp_path, streaming):
+    rows = StructType([*ROWS, StructField("topic", StringType())])
+    options = parse_sink({"path": str(tmp_path / "log"), "checkpointLocation": "/cp"}, streaming=True)
+    options = options if streaming else parse_sink({"path": str(tmp_path / "log")}, streaming=False)
+    with pytest.raises(ConfigError, match=r"option topic is missing: outputMode\('complete'\)"):
+        prepare(options, rows, overwrite=True)
+    assert not (tmp_path / "log").exists()
+
+
 def test_a_topic_with_other_settings(bench):
     bench.log.ensure_topic("out", config={"retention.ms": "5", "cleanup.policy": "delete,compact"})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from pathlib import Path
 
@@ -70,3 +71,13 @@ def test_options_and_columns_that_do_not_fit_are_one_error(written, bench, spark
     assert "a Kafka-shaped topic has no columns 'delay', 'origin'; drop them, put them into value" in text
     assert ".drop('delay', 'origin') before the write leaves them out" in text
     assert bench.values("out") == [1]
+
+
+@pytest.mark.deep
+def test_a_log_that_is_deleted_and_made_again_in_one_session(spark, bench):
+    """As notebooks do. The processes of Spark's tasks know the folders of the log that is gone."""
+    for first in (0, 10, 20):
+        frame = spark.range(first, first + 10).selectExpr("cast(id as string) value")
+        frame.write.format("eoslog").option("topic", "out").mode("append").save(bench.url)
+        assert spark.read.format("eoslog").option("subscribe", "out").load(bench.url).count() == 10
+        shutil.rmtree(bench.url)

@@ -316,6 +316,16 @@ def test_a_tree_that_was_removed_is_made_again(store: PosixStore) -> None:
             assert store.size(f"a/{gone}{write.__name__}") == 1
 
 
+def test_a_tree_that_another_store_has_made_again(store: PosixStore) -> None:
+    """What this store knows of its folders is of the tree that was removed."""
+    for write in (create, upload, overwrite):
+        store.create(f"a/{write.__name__}/b", b"1")
+        shutil.rmtree(store.root)
+        PosixStore(store.root).create("x", b"1")
+        write(store, f"a/new/{write.__name__}", b"1")
+        assert store.size(f"a/new/{write.__name__}") == 1
+
+
 def test_list_passes_over_what_is_no_object(store: PosixStore) -> None:
     store.create("a/b", b"1")
     root = Path(store.root)

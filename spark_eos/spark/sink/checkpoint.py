@@ -15,17 +15,18 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
-from spark_eos.errors import CheckpointMismatchError, ConfigError, UnsupportedVersionError
+from spark_eos.errors import CheckpointMismatchError, ConfigError, StorageError, UnsupportedVersionError
 from spark_eos.spark.host import host
 from spark_eos.spark.sink.checkpoint_files import local_spelling, remote_files
 from spark_eos.spark.source.offsets import SourceOffset
-from spark_eos.storage import NO_SETTINGS, Settings
+from spark_eos.storage import NO_SETTINGS, Settings, as_hadoop
 
 __all__ = ["Checkpoint", "Ends", "SourceRange", "sources_of_batch"]
 
 _VERSIONS = ("v1", "v2")
 _NO_OFFSET = "-"
 _NAME = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
+_TRANSACTIONS, _FAILED = "eoslog", "eoslog-failed"
 _SUMS = struct.Struct(">4si")
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(.*)", re.DOTALL)
 
@@ -52,11 +53,13 @@ class SourceRange(NamedTuple):
 class Checkpoint:
     """The checkpoint in the folder ``location``: a path, or a URL with ``file:``, ``dbfs:``, or of `remote_files`.
 
-    A ``%`` stands for itself in all: Hadoop does not decode a path that it is given as text. ``settings`` are those
-    of an object store. Raises `ConfigError` if it is elsewhere; a store's errors come from each call.
+    It is where Hadoop looks for it: a ``%`` stands for itself in all, and ``..`` takes the name before it away
+    (`as_hadoop`). ``settings`` are those of an object store. Raises `ConfigError` if it is elsewhere; a store's errors
+    come from each call.
     """
 
     def __init__(self, location: str, settings: Settings = NO_SETTINGS) -> None:
+        location = as_hadoop(location)
         self._remote = remote_files(location, settings)
         self._root = _local(local_spelling(location)) if self._remote is None else Path()
 
@@ -128,6 +131,37 @@ class Checkpoint:
         """Whether the query keeps state: Spark makes the folder before the first batch is done."""
         return _exists(self._root / "state") if self._remote is None else self._remote.has_folder("state")
 
+    def transaction(self, log_id: str | None) -> int | None:
+        """The last micro-batch in which a transaction of this log was begun; None if that is not known.
+
+        ``log_id`` of None: the last one in which it was to begin, and failed.
+        """
+        text = self._text(_note(log_id))
+        return int(text) if text is not None and text.isdecimal() else None
+
+    def has_transactions(self) -> bool:
+        """Whether a transaction of any log was begun."""
+        if self._remote is not None:
+            return self._remote.has_folder(_TRANSACTIONS)
+        return _exists(self._root / _TRANSACTIONS)
+
+    def note_transaction(self, log_id: str | None, batch_id: int) -> None:
+        """Note durably for `transaction` that one is begun in a micro-batch, or failed. Raises `StorageError`.
+
+        Spark notes batches as done, whatever their function did. Beside this note the log shows whether a batch that
+        it does not have was left out, or was lost.
+        """
+        name, data = _note(log_id), str(batch_id).encode()
+        if self._remote is not None:
+            self._remote.write(name, data)
+            return
+        try:
+            host().write_bytes(self._root / name, data)
+        except OSError as error:
+            raise StorageError(
+                f"{self._root / name} cannot be written: {error}; let the driver write to the query's checkpoint"
+            ) from error
+
     def require_offsets(self, batch_id: int) -> Ends:
         """As `offsets`; raises `CheckpointMismatchError`, naming the file, if it is missing."""
         found = self.offsets(batch_id)
@@ -179,6 +213,10 @@ def sources_of_batch(checkpoint: Checkpoint, batch_id: int) -> tuple[SourceRange
 
 
 _DAMAGED = "the checkpoint is damaged: restore it, or start the query with a new one"
+
+
+def _note(log_id: str | None) -> str:
+    return _FAILED if log_id is None else f"{_TRANSACTIONS}/{log_id}"
 
 
 def _local(location: str) -> Path:

@@ -5,8 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Protocol
 
-from spark_eos.errors import CheckpointMismatchError, ConfigError
-from spark_eos.storage import NO_SETTINGS, Settings, file_exists, folder_exists, is_object_store, read_file
+from spark_eos.errors import CheckpointMismatchError, ConfigError, StorageError
+from spark_eos.storage import (
+    NO_SETTINGS,
+    Settings,
+    file_exists,
+    folder_exists,
+    is_object_store,
+    read_file,
+    write_file,
+)
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -31,6 +39,9 @@ class RemoteFiles(Protocol):
 
     def has_folder(self, name: str) -> bool:
         """Whether there is a folder of that name, with something in it."""
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a small file, or replace it."""
 
 
 def remote_files(location: str, settings: Settings = NO_SETTINGS) -> RemoteFiles | None:
@@ -77,6 +88,9 @@ class StoreFiles:
     def has_folder(self, name: str) -> bool:
         return folder_exists(self.location, name, self._settings)
 
+    def write(self, name: str, data: bytes) -> None:
+        write_file(self.location, name, data, self._settings)
+
 
 class ArrowFiles:
     """Files in a file system that Arrow knows."""
@@ -110,6 +124,17 @@ class ArrowFiles:
             )
         except OSError as error:
             raise self._unreadable(name, error) from error
+
+    def write(self, name: str, data: bytes) -> None:
+        path = f"{self._folder}/{name}"
+        try:
+            self._files.create_dir(path.rpartition("/")[0])
+            with self._files.open_output_stream(path) as file:
+                file.write(data)
+        except OSError as error:
+            raise StorageError(
+                f"{self.location}/{name} cannot be written: {error}; let the driver write to the query's checkpoint"
+            ) from error
 
     def _unreadable(self, name: str, error: OSError) -> CheckpointMismatchError:
         return CheckpointMismatchError(

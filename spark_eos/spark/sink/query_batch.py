@@ -19,7 +19,7 @@ from spark_eos.spark.sink.source_progress import has_a_name, plans, source_progr
 if TYPE_CHECKING:
     from spark_eos.spark.options import SinkOptions
 
-__all__ = ["QueryBatch"]
+__all__ = ["QueryBatch", "require_own"]
 
 
 class QueryBatch(NamedTuple):
@@ -43,14 +43,9 @@ class QueryBatch(NamedTuple):
         ``notes`` as in `require_proof`. Raises `CheckpointMismatchError` if the checkpoint is not that of the query, or
         if its offsets are not those of the rows.
         """
-        location = options.checkpoint_location or ""
-        checkpoint = Checkpoint(location, options.checkpoint_settings)
-        query_id = checkpoint.query_id()
-        if self.run_id is None or self.query_id != query_id:
-            raise CheckpointMismatchError(
-                f"the checkpoint {location} belongs to query {query_id}, but batch {self.batch_id} was run by query "
-                f"{self.query_id}: checkpointLocation must be this query's own"
-            )
+        checkpoint = Checkpoint(options.checkpoint_location or "", options.checkpoint_settings)
+        run_id = self.run_id or ""
+        query_id = require_own(checkpoint, self.query_id if run_id else None, self.batch_id)
         transactional_id = options.transactional_id or query_id
         offsets, away = _proved(sources_of_batch(checkpoint, self.batch_id), self.reads, self.batch_id, notes)
         sources = source_progress(
@@ -60,11 +55,22 @@ class QueryBatch(NamedTuple):
             default_group=transactional_id,
         )
         return MicroBatch(
-            *(transactional_id, query_id, self.run_id, self.batch_id, sources, topics, files),
-            stateful=keeps_state(log.state, checkpoint, transactional_id, query_id, self.run_id),
+            *(transactional_id, query_id, run_id, self.batch_id, sources, topics, files),
+            stateful=keeps_state(log.state, checkpoint, transactional_id, query_id, run_id),
             state_loss=options.allow_state_loss,
             away=away,
         )
+
+
+def require_own(checkpoint: Checkpoint, query_id: str | None, batch_id: int) -> str:
+    """The id of the query, which is that of the checkpoint; else raises `CheckpointMismatchError`."""
+    owner = checkpoint.query_id()
+    if query_id != owner:
+        raise CheckpointMismatchError(
+            f"{checkpoint!r} belongs to query {owner}, but batch {batch_id} was run by query {query_id}: "
+            "checkpointLocation must be this query's own"
+        )
+    return owner
 
 
 def _proved(

@@ -148,7 +148,8 @@ def _check(
         raise ConfigError("no topic: name it with option('topic', ...), or give the rows a 'topic' column")
     if overwrite and options.topic is None:
         raise ConfigError(
-            "overwriting (and complete mode) replaces the records of one topic: name it with option('topic', ...)"
+            "option topic is missing: outputMode('complete') and mode('overwrite') replace the records of one topic. "
+            "Name it with option('topic', ...), or use 'append'"
         )
     log = _existing(options, max_age_s)
     topic = None if log is None or options.topic is None else log.state.topics.get(options.topic)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from spark_eos.errors import ConfigError, IllegalStateError
+from spark_eos.errors import CheckpointMismatchError, ConfigError, IllegalStateError
 from spark_eos.protocol.actions.queries.history import record_of
-from spark_eos.protocol.actions.queries.microbatch import propose
+from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import StagedFile
 from spark_eos.spark.sink.checkpoint import Checkpoint
 from spark_eos.spark.sink.commit import (
@@ -16,8 +16,10 @@ from spark_eos.spark.sink.commit import (
     deleting_rejected_files,
     truncation,
 )
-from spark_eos.spark.sink.query_batch import QueryBatch
+from spark_eos.spark.sink.query_batch import QueryBatch, require_own
+from spark_eos.spark.sink.query_history import keeps_state
 from spark_eos.spark.sink.task import appended_rows
+from spark_eos.spark.transactions.left_out import first_missing, not_left_out, range_left_out
 from spark_eos.spark.transactions.running_query import running_query
 from spark_eos.spark.transactions.transaction import FrameTransaction
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_eos.log.log import Log
+    from spark_eos.protocol.state import Query
 
 __all__ = ["MicroBatchTransaction"]
 
@@ -86,24 +89,75 @@ class MicroBatchTransaction(FrameTransaction):
                 "the transaction commits the offsets of the query's sources, which are in its checkpoint: give the "
                 "option checkpointLocation here as well, with the value that the query has"
             )
-        self._batch_id = batch_id
+        self._batch, self._batch_id = batch, batch_id
         self._checkpoint = Checkpoint(self._options.checkpoint_location, self._options.checkpoint_settings)
         self._query = running_query(batch, batch_id, self._checkpoint)
 
     def _begin(self) -> bool:
-        query_id = self._checkpoint.query_id()
+        query_id = require_own(self._checkpoint, self._query.query_id, self._batch_id)
+        try:
+            begun = self._begin_in_log(query_id)
+        except BaseException:
+            self._checkpoint.note_transaction(None, self._batch_id)
+            raise
+        if isinstance(begun, CheckpointMismatchError):
+            raise begun  # And not noted: the next transaction meets it as well.
+        return begun
+
+    def _begin_in_log(self, query_id: str) -> bool | CheckpointMismatchError:
         log = self._existing()
-        if log is None:
-            return False
-        if _COMMITTED.get((log.log_id, query_id)) == (self._query.run_id, self._batch_id):
-            raise IllegalStateError(
-                f"batch {self._batch_id} of query {query_id} has committed a transaction to the log {log.url} already: "
-                "a micro-batch has one. Write all frames in one with statement"
-            )
-        last = record_of(log.state, self._options.transactional_id or query_id, query_id)
-        return last is not None and last.batch_id >= self._batch_id
+        last = None
+        if log is not None:
+            if _COMMITTED.get((log.log_id, query_id)) == (self._query.run_id, self._batch_id):
+                raise IllegalStateError(
+                    f"batch {self._batch_id} of query {query_id} has committed a transaction to the log {log.url} "
+                    "already: a micro-batch has one. Write all frames in one with statement"
+                )
+            last = record_of(log.state, self._transactional_id, query_id)
+        if last is not None and last.batch_id >= self._batch_id:
+            return True
+        if self._batch_id > first_missing(last):
+            log_id = None if log is None else log.log_id
+            refusal = not_left_out(self._checkpoint, log_id, last, self._batch_id, self._options.path)
+            if refusal is not None:
+                return refusal
+            self._commit_left_out(self._log(), last)
+        self._checkpoint.note_transaction(self._log().log_id, self._batch_id)
+        return False
+
+    def _commit_left_out(self, log: Log, last: Query | None) -> None:
+        """Commit the offsets of the batches that the function has left out, as one batch without rows."""
+        query_id, run_id, _ = self._query
+        sources = range_left_out(
+            self._checkpoint,
+            last,
+            self._batch_id,
+            log_id=log.log_id,
+            group=self._options.group_id,
+            default=self._transactional_id,
+        )
+        batch = MicroBatch(
+            *(self._transactional_id, query_id, run_id),
+            0
+            if last is None
+            else self._batch_id - 1,  # The first batch that the log sees of a query is its batch 0.
+            *(sources, (), ()),
+            stateful=keeps_state(log.state, self._checkpoint, self._transactional_id, query_id, run_id),
+            state_loss=self._options.allow_state_loss,
+        )
+        log.commit(
+            lambda state: propose(state, batch, finished=True),
+            writer=f"spark query {query_id} batches before {self._batch_id}, left out",
+        )
+
+    @property
+    def _transactional_id(self) -> str:
+        return self._options.transactional_id or self._query.query_id
 
     def _commit(self, topics: Topics, files: tuple[StagedFile, ...]) -> None:
+        if not self._messages and self._checkpoint.stateful():
+            # Spark commits the query's state, and moves its watermark, as rows are read; else it ends the query.
+            self._batch.write.format("noop").mode("overwrite").save()
         log = self._log()
         if self._overwritten:
             log.end_overdue()  # An open transaction stays whole: nothing is removed from there on.

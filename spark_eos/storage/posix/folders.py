@@ -60,7 +60,14 @@ class Folders:
             parent = os.path.dirname(folder)
             self.make_durable(parent)
             with translated("make the folder", folder), suppress(FileExistsError):
-                os.mkdir(folder)
+                try:
+                    os.mkdir(folder)
+                except (
+                    FileNotFoundError
+                ):  # the tree was removed, and another store has made a part of it again
+                    self.forget()
+                    self.make_durable(parent)
+                    os.mkdir(folder)
             with translated("sync", parent):
                 sync_folder(parent)
         with translated("sync", folder):

@@ -317,8 +317,8 @@ def _remedy(action: CommitMicroBatch, *, same_query: bool) -> str:
 
 def _plan_anew(action: CommitMicroBatch) -> str:
     return (
-        f"Remove offsets/{action.batch_id} from the checkpoint, so that Spark plans this micro-batch again, which was "
-        "not committed"
+        f"Remove offsets/{action.batch_id} from the checkpoint, with its sums in offsets/.{action.batch_id}.crc, so "
+        "that Spark plans this micro-batch again, which was not committed"
     )
 
 
