@@ -1,5 +1,7 @@
 """Who may be inside at a leader: its peers, and of all who have not shown the token a few, for a while.
 
+The page and the metrics have the same rule. There, a peer is who has sent the head of a request.
+
 A connection costs the process a descriptor and, with TLS, a quarter of a megabyte. Both are the leader's own as well:
 without a descriptor its commits fail. So the newest strangers are let in, and the oldest one has to leave for each: one
 that is idle shuts out no one that has something to say. Peers keep their places.
@@ -11,10 +13,11 @@ import asyncio
 import errno
 import resource
 import socket
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-__all__ = ["STRANGER_S", "Door", "Peer", "Places", "places_for"]
+__all__ = ["STRANGER_S", "Admitting", "Door", "Peer", "Places", "places_for", "turn_out"]
 
 STRANGER_S = 5.0
 """So long a connection has until it has shown the token: for the greeting of TLS, and the head of a request."""
@@ -122,9 +125,9 @@ class Door(socket.socket):
                 raise BlockingIOError from error
             self._is_full = True
             loop.call_soon(self._try_again)
-            _turn_out(self._places.leave())
+            turn_out(self._places.leave())
             raise
-        _turn_out(self._places.enter(address[:2], connection, loop.time()))
+        turn_out(self._places.enter(address[:2], connection, loop.time()))
         if not self._is_watched:
             self._is_watched = True
             self._watch()
@@ -135,15 +138,28 @@ class Door(socket.socket):
 
     def _watch(self) -> None:
         loop = asyncio.get_running_loop()
-        _turn_out(self._places.overdue(loop.time()))
+        turn_out(self._places.overdue(loop.time()))
         until = self._places.next_until
         self._is_watched = until is not None
         if until is not None:
             loop.call_at(until, self._watch)
 
 
-def _turn_out(connections: list[socket.socket]) -> None:
-    """End connections; their descriptors are asyncio's, which closes them when it has seen the end."""
+def turn_out(connections: list[socket.socket]) -> None:
+    """End connections. Their descriptors are the server's, which closes them when it has seen the end."""
     for one in connections:
         with suppress(OSError):  # The other side has left.
             one.shutdown(socket.SHUT_RDWR)
+
+
+class Admitting:
+    """An ASGI application behind a door: who has sent the head of a request has a place."""
+
+    def __init__(self, application: Callable[..., Awaitable[None]], door: Door) -> None:
+        self._application = application
+        self._door = door
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope.get("client"):
+            self._door.admit(tuple(scope["client"]))
+        await self._application(scope, receive, send)
