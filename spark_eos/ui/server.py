@@ -9,6 +9,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from spark_eos.errors import ConfigError
+from spark_eos.storage.machines.door import Admitting, Door
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.security import Access
 
@@ -59,13 +60,15 @@ class Server:
             self._followers, self._access, allow_writes=self._allow_writes, is_closing=self._closing.is_set
         )
         config = uvicorn.Config(
-            app,
+            Admitting(app, self._socket),
             access_log=False,
             server_header=False,
             proxy_headers=False,
             log_level="warning",
             ws="none",
             limit_concurrency=1000,
+            loop="asyncio",  # The door is asyncio's.
+            backlog=self._socket.strangers,
             timeout_graceful_shutdown=2,
         )
         self._server = Ended(config)
@@ -78,10 +81,10 @@ class Server:
             self._server.should_exit = True
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int) -> Door:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(address[:2], family=family)
+        return Door.at(socket.create_server(address[:2], family=family))
     except (OSError, OverflowError) as error:
         raise ConfigError(
             f"--host {host} --port {port} cannot be served at: {error}. Choose another one; --port 0 takes a free one"

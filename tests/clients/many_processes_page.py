@@ -9,7 +9,7 @@ from typing import NamedTuple
 PAGE = Path(__file__).parents[2] / "docs/guide/many-processes.md"
 
 _PROGRAM = re.compile(
-    r"^## ([^\n]*)\n(?:(?!^## ).)*?^```python\n(.*?)^```\n<!-- output -->\n```\n(.*?)^```",
+    r"^## ([^\n]*)\n(?:(?!^## ).)*?^```python\n(.*?)^```\n<!-- output -->\n```text\n(.*?)^```",
     re.DOTALL | re.MULTILINE,
 )
 

@@ -1,12 +1,14 @@
-"""Write the golden log of the current format: ``python -m tests.golden.make <folder>``.
+"""Write the golden log of the current format: ``python -m tests.golden.make``.
 
-Run once for each format version, never again for one that has landed: the point of a golden log is that
+It is the next folder of `tests/golden`, with what a reader sees of it beside it, as JSON; a folder that is given gets
+the log alone. Run once for each format version, never again for one that has landed: the point of a golden log is that
 it was written by the code of its day. Clock and ids are fixed, so the log is the same byte for byte.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import sys
 from pathlib import Path
 
@@ -377,5 +379,22 @@ def _groups(log: Log) -> None:
     join("m-3", ("cooperative-sticky", "range"))
 
 
+def main(arguments: list[str], golden: Path = Path(__file__).parent) -> None:
+    """Write the log, and say where."""
+    if arguments:
+        (folder,) = map(Path, arguments)
+        make(folder)
+        sys.stdout.write(f"wrote {folder}\n")
+        return
+    from tests.golden.test_golden import seen
+
+    numbers = [int(folder.name[1:]) for folder in golden.glob("v*") if folder.is_dir()]
+    folder = golden / f"v{max(numbers, default=0) + 1}"
+    make(folder)
+    expected = folder.with_suffix(".json")
+    expected.write_text(json.dumps(seen(Log.open(folder)), indent=1) + "\n", "utf-8")
+    sys.stdout.write(f"wrote {folder} and {expected}\n")
+
+
 if __name__ == "__main__":
-    make(Path(sys.argv[1]))
+    main(sys.argv[1:])

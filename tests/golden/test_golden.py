@@ -22,7 +22,7 @@ from spark_eos.protocol.state import State
 from spark_eos.protocol.types import NO_PRODUCER, RULES, TopicPartition
 from spark_eos.storage import open_store
 from spark_eos.storage.encryption import EncryptedStore
-from tests.golden.make import make
+from tests.golden.make import main, make
 
 GOLDEN = Path(__file__).parent
 VERSIONS = sorted(
@@ -209,6 +209,15 @@ def test_todays_entries_are_those_of_the_newest_golden_log(tmp_path: Path) -> No
         assert len(theirs) > 100
     assert {*ours} == {*theirs}
     assert [name for name in sorted(ours) if ours[name] != theirs[name]] == []
+
+
+def test_the_next_golden_log_is_made_without_an_argument(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([], tmp_path)
+    main([], tmp_path)
+    assert capsys.readouterr().out.splitlines()[1] == f"wrote {tmp_path}/v2 and {tmp_path}/v2.json"
+    assert json.loads((tmp_path / "v2.json").read_text()) == seen(Log.open(tmp_path / "v2"))
 
 
 @pytest.mark.parametrize("version", VERSIONS)

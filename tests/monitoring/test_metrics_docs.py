@@ -1,11 +1,9 @@
-"""docs/reference/metrics.md is made from the table, and the examples of docs/guide/metrics.md run."""
+"""docs/reference/metrics.md is made from the table, and docs/guide/metrics.md names options that exist."""
 
 from __future__ import annotations
 
 import importlib.util
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import typer
@@ -30,18 +28,6 @@ def test_the_page_has_the_table():
     text = maker.PAGE.read_text("utf-8")
     assert text == maker.page(text), "python scripts/metrics_page.py"
     assert all(f"| `{metric.prometheus_name}` | `{metric.name}` |" in text for metric in METRICS.values())
-
-
-def test_the_examples_run(tmp_path):
-    blocks = re.findall(
-        r"^```python\n(.*?)^```(?:\n<!-- output -->\n```text\n(.*?)^```)?", GUIDE, re.DOTALL | re.MULTILINE
-    )
-    without_spark = [(code, output) for code, output in blocks if "spark." not in code]
-    assert [bool(output) for _, output in without_spark] == [True, True]
-    code = "\n".join(code for code, _ in without_spark).replace("/tmp/", f"{tmp_path}/")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert done.stdout == "".join(output for _, output in without_spark).replace("/tmp/", f"{tmp_path}/")
 
 
 def test_the_commands_exist():

@@ -12,6 +12,7 @@ _MACHINES = "spark_eos/storage/machines"
 
 _OF_REACH = ("tests/log/test_group_commit_reach.py",)
 _OF_MACHINES = ("tests/storage/test_machines.py", "-k", "not real and not go_on")
+_OF_THE_DOOR = ("tests/storage/test_machines_door.py",)
 _OF_OBJECTS = ("tests/storage/test_request_objects.py",)
 _OF_AHEAD = ("tests/log/test_read_ahead.py",)
 _OF_FILES = ("tests/storage/test_group_channel.py",)
@@ -124,6 +125,22 @@ MUTANTS = (
         _OF_MACHINES,
     ),
     # -- the network ------------------------------------------------------------------------------------
+    Mutant(
+        "strangers-without-end",
+        f"{_MACHINES}/door.py",
+        "        surplus = [*self._waiting][: -self.strangers]\n",
+        "        surplus: list[Peer] = []\n",
+        "idle connections take the descriptors that the leader's commits need",
+        _OF_THE_DOOR,
+    ),
+    Mutant(
+        "strangers-for-ever",
+        f"{_MACHINES}/door.py",
+        "        late = [peer for peer, one in self._waiting.items() if one.until <= now]\n",
+        "        late = [peer for peer in self._waiting if now == float('inf')]\n",
+        "a connection that says nothing stays",
+        _OF_THE_DOOR,
+    ),
     Mutant(
         "any-token",
         f"{_MACHINES}/server.py",

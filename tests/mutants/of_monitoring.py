@@ -365,4 +365,12 @@ MUTANTS = (
         "a prepared transaction holds readers back, and no alert tells",
         ("tests/monitoring/test_alerts_of_logs.py", "-k", "Prepared"),
     ),
+    Mutant(
+        "idle-scrapers-stay",
+        "spark_eos/cli/operate/metrics_server.py",
+        "            turn_out(self._places.enter(address[:2], connection, time.monotonic()))\n",
+        "            self._places.enter(address[:2], connection, time.monotonic())\n",
+        "connections that ask nothing take a thread each",
+        ("tests/cli/test_idle_connections.py",),
+    ),
 )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -183,18 +181,3 @@ def test_bytes_of_sealed_pages_are_estimated_without_a_read(bench):
     assert behind(0) == whole
     assert behind(600) == pytest.approx(whole / 2, rel=0.01)
     assert behind(1200) == 0
-
-
-@pytest.mark.since("4.2")
-def test_the_code_of_the_guide_runs(spark, tmp_path, capsys):
-    page = (Path(__file__).parents[2] / "docs/guide/monitoring.md").read_text("utf-8")
-    blocks = re.findall(
-        r"^```python\n(.*?)^```(?:\n<!-- output -->\n```text\n(.*?)^```)?", page, re.DOTALL | re.MULTILINE
-    )
-    assert len(blocks) == 3
-    names = {"spark": spark}
-    for code, said in blocks:
-        exec(code.replace("/tmp/", f"{tmp_path}/"), names)
-        shown = capsys.readouterr().out
-        assert not said or shown == said.replace("/tmp/", f"{tmp_path}/")
-    spark.streams.removeListener(names["listener"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import warnings
 from pathlib import Path
@@ -217,11 +216,3 @@ def test_columns_that_iceberg_calls_the_same_are_refused_when_the_publication_is
     world.admin.create_topic("files", 1, schema=columns)
     with pytest.raises(SchemaMismatchError, match=r"'a.b' and 'a'"):
         create(world, topics=["files"])
-
-
-def test_the_example_of_the_guide(tmp_path, monkeypatch, capsys):
-    guide = (Path(__file__).parents[2] / "docs/guide/iceberg.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"^```python\n(.*?)^```", guide, re.DOTALL | re.MULTILINE)
-    monkeypatch.setenv("PYICEBERG_CATALOG__NIGHTLY__URI", "is set by the example")
-    exec(compile(code.replace("/tmp/shop", f"{tmp_path}/shop"), "iceberg.md", "exec"), {})
-    assert capsys.readouterr().out == "[b'apples', b'pears']\n"

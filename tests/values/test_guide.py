@@ -1,8 +1,7 @@
-"""docs/guide/avro-and-json.md: its examples run, and its table of types is that of the code."""
+"""docs/guide/avro-and-json.md: what its examples leave in the log, and its table of types is that of the code."""
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -12,11 +11,13 @@ from spark_eos import Admin, Consumer, TopicPartition
 from spark_eos.config.topic import TOPIC
 
 PAGE = (Path(__file__).parents[2] / "docs/guide/avro-and-json.md").read_text("utf-8")
+CLIENTS, SPARK, STREAM, ALTERED = range(4)
 
 
-def example(name, folder):
-    (code,) = re.findall(rf"<!-- {name} -->\n```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    return code.replace("/tmp/", f"{folder}/")
+def example(number, folder):
+    return re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)[number].replace(
+        "/tmp/", f"{folder}/"
+    )
 
 
 def values(folder, topic):
@@ -28,25 +29,23 @@ def values(folder, topic):
 @pytest.fixture
 def shop(tmp_path, capsys):
     given = {}
-    exec(example("clients", tmp_path), given)
+    exec(example(CLIENTS, tmp_path), given)
     assert capsys.readouterr().out == "apples\n"
     return given
 
 
 def test_another_schema(shop, tmp_path):
-    (code,) = re.findall(r"^```python\n(admin\.alter_topic.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    more = [*shop["SCHEMA"]["fields"], {"name": "unit", "type": "string", "default": "piece"}]
-    exec(code, {**shop, "NEW_SCHEMA": {**shop["SCHEMA"], "fields": more}})
+    exec(example(ALTERED, tmp_path), shop)
     assert values(tmp_path, "orders")[0]["unit"] == "piece"
 
 
 def test_the_examples_with_spark(spark, shop, tmp_path, capsys):
-    exec(example("spark", tmp_path), {"spark": spark})
+    exec(example(SPARK, tmp_path), {"spark": spark})
     assert "apples" in capsys.readouterr().out
     Admin(f"{tmp_path}/shop")
     shop["Producer"](f"{tmp_path}/shop").send("orders", b"broken").result(timeout=60)
-    code = example("stream", tmp_path)
-    exec(code, {"spark": spark, "SCHEMA_TEXT": json.dumps(shop["SCHEMA"])})
+    code = example(STREAM, tmp_path)
+    exec(code, {**shop, "spark": spark})
     assert [value["item"] for value in values(tmp_path, "checked")] == ["apples", "pears"]
     assert values(tmp_path, "broken-orders") == [b"broken"]
 

@@ -164,8 +164,9 @@ def _served(watches: Sequence[LogWatch], address: tuple[str, int] | None) -> Ite
     if address is None:
         yield
         return
-    from prometheus_client import CollectorRegistry, start_http_server
+    from prometheus_client import CollectorRegistry, make_wsgi_app
 
+    from spark_eos.cli.operate.metrics_server import MetricsServer
     from spark_eos.monitoring.metrics.prometheus import sources_of
 
     registry = CollectorRegistry()
@@ -173,7 +174,7 @@ def _served(watches: Sequence[LogWatch], address: tuple[str, int] | None) -> Ite
         sources_of(registry).add(watch)
     host, port = address
     try:
-        server, thread = start_http_server(port, host, registry)
+        server = MetricsServer(host, port, make_wsgi_app(registry))
     except OSError as error:
         raise ConfigError(f"--serve {host}:{port}: {error.strerror or error}; choose another one") from error
     shown = f"[{host}]" if ":" in host else host
@@ -181,9 +182,7 @@ def _served(watches: Sequence[LogWatch], address: tuple[str, int] | None) -> Ite
     try:
         yield
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        server.stop()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import socket
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from spark_eos.storage.machines.certificate import new_identity
+from spark_eos.storage.machines.door import Door, Peer
 from spark_eos.storage.machines.hint import Hint
 from spark_eos.storage.machines.mailbox import Mailbox
 from spark_eos.storage.machines.message import MAX_BODY_BYTES, encode_answer
@@ -36,7 +38,6 @@ HEARD_S = 0.05
 
 _MEMBER = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _KNOWN = re.compile(r"-?[0-9]{1,18}", re.ASCII)
-_CONNECTIONS = 4000
 
 
 class HttpsHost:
@@ -47,7 +48,7 @@ class HttpsHost:
 
     def __init__(self, host: str, port: int) -> None:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        self._socket = socket.create_server(address[:2], family=family)
+        self._socket = Door.at(socket.create_server(address[:2], family=family))
         # Inherited by connections; asyncio sets it only where the socket names its protocol.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         identity = new_identity(host)
@@ -60,7 +61,7 @@ class HttpsHost:
             secrets.token_urlsafe(32),
         )
         config = uvicorn.Config(
-            _application(self.mailbox, self.hint.token),
+            _application(self.mailbox, self.hint.token, self._socket.admit),
             access_log=False,
             server_header=False,
             proxy_headers=False,
@@ -69,7 +70,7 @@ class HttpsHost:
             lifespan="off",
             ws="none",
             loop="asyncio",
-            limit_concurrency=_CONNECTIONS,
+            backlog=self._socket.strangers,
             timeout_graceful_shutdown=1,
         )
         with tempfile.TemporaryDirectory(prefix="spark_eos-") as folder:  # Of this user alone.
@@ -94,13 +95,15 @@ class HttpsHost:
         self._socket.close()
 
 
-def _application(mailbox: Mailbox, token: str) -> Starlette:
+def _application(mailbox: Mailbox, token: str, admit: Callable[[Peer], bool]) -> Starlette:
     expected = f"Bearer {token}".encode()
     news = _News(mailbox)
 
     async def exchange(request: Request) -> Response:
         if not hmac.compare_digest(request.headers.get("authorization", "").encode(), expected):
             return Response(status_code=401)
+        if request.client is None or not admit((request.client.host, request.client.port)):
+            return Response(status_code=503)
         member, known = request.headers.get(MEMBER, ""), request.headers.get(KNOWN, "")
         if not _MEMBER.fullmatch(member) or not _KNOWN.fullmatch(known):
             return Response(status_code=400)
