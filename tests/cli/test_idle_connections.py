@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import socket
-import subprocess
-import sys
 import threading
 import time
 import urllib.request
@@ -18,16 +16,10 @@ from spark_eos import Producer
 from spark_eos.cli.operate import metrics_server
 from spark_eos.cli.operate.metrics_server import MetricsServer
 from spark_eos.storage.machines.door import Places
-from spark_eos.testing.processes import environment
+from tests.starting import start
 
 LONGEST_S = 120
 DESCRIPTORS = 256
-LIMITED = """
-import resource, sys
-resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
-from spark_eos.cli import main
-sys.exit(main(sys.argv[1:]))
-"""
 SERVERS = {"ui": ["--port", "0"], "metrics": ["--serve", "0"]}
 STRANGERS = {"idle": b"", "half a request": b"GET /metrics HTTP/1.1\r\nhost: x\r\n"}
 
@@ -67,11 +59,13 @@ def served(request, tmp_path):
         producer.send("t", b"one").result()
     said = tmp_path / "said"
     with said.open("w") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-c", LIMITED, request.param, str(tmp_path / "log"), *SERVERS[request.param]],
+        process = start(
+            "cli/few_descriptors",
+            request.param,
+            tmp_path / "log",
+            *SERVERS[request.param],
             stdout=file,
             stderr=file,
-            env=environment(),
         )
     end = time.monotonic() + LONGEST_S
     while (found := re.search(r"http://[^\s]*\n", said.read_text())) is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -70,10 +71,5 @@ def test_what_a_page_tells_to_install():
 @pytest.mark.deep
 def test_a_user_has_the_wheel_and_nothing_of_the_developers(installed, tmp_path):
     python = installed("") / "python"
-    code = """if 1:
-        import importlib.util, sys, spark_eos, pyspark, pandas, typer
-        assert spark_eos.__file__.startswith(sys.prefix), spark_eos.__file__
-        for name in ("tests", "verification", "benchmarks", "pytest", "hypothesis", "starlette", "obstore", "duckdb"):
-            assert importlib.util.find_spec(name) is None, name
-    """
-    subprocess.run([python, "-c", code], cwd=tmp_path, env={}, check=True)
+    program = Path(__file__).with_name("programs") / "users_packages.py"
+    subprocess.run([python, "-I", program], cwd=tmp_path, env={}, check=True)

@@ -9,7 +9,6 @@ import resource
 import socket
 import ssl
 import subprocess
-import sys
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -19,29 +18,11 @@ import pytest
 from spark_eos.storage.machines.client import HttpsPeer
 from spark_eos.storage.machines.door import STRANGER_S, Door, Places, places_for
 from spark_eos.storage.machines.hint import Hint
-from spark_eos.testing.processes import environment
+from tests.starting import start
 
 DESCRIPTORS = 256
 LONGEST_S = 120
 MEMBER = "1" * 32
-
-LEADER = """
-import json, resource, sys
-descriptors = int(sys.argv[2])
-resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
-from spark_eos import Producer
-from spark_eos.storage.machines.server import HttpsHost
-
-host = HttpsHost("127.0.0.1", 0)
-host.mailbox.note_lead()
-host.mailbox.publish(7)
-print(json.dumps(vars(host.hint)), flush=True)
-with Producer(sys.argv[1], {"linger.ms": 0}) as producer:
-    for line in sys.stdin:  # One commit for each line.
-        producer.send("t", b"one").result()
-        print(len(host.mailbox.submissions()), flush=True)
-"""
-
 
 # -- The rule ---------------------------------------------------------------------------------------------
 
@@ -144,13 +125,13 @@ class Leader:
 
     def __init__(self, folder, descriptors=DESCRIPTORS):
         self._errors = (folder / "errors").open("w+")
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", LEADER, str(folder / "log"), str(descriptors)],
+        self._process = start(
+            "storage/leads_with_few_descriptors",
+            folder / "log",
+            descriptors,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            text=True,
-            env=environment(),
         )
         self.hint = Hint(**json.loads(self._process.stdout.readline()))
 
