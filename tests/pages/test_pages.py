@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from tests.pages import environment
 from tests.pages.blocks import PAGES, ROOT, TYPED, before, blocks
 from tests.pages.typist import Typist
+from tests.starting import command
 
 RUN = [page for page in PAGES if any(block.is_typed for block in blocks(page))]
 
@@ -71,5 +71,5 @@ def test_what_a_page_tells_to_install():
 @pytest.mark.deep
 def test_a_user_has_the_wheel_and_nothing_of_the_developers(installed, tmp_path):
     python = installed("") / "python"
-    program = Path(__file__).with_name("programs") / "users_packages.py"
-    subprocess.run([python, "-I", program], cwd=tmp_path, env={}, check=True)
+    program = command("pages/users_packages")[1:]
+    subprocess.run([python, "-I", *program], cwd=tmp_path, env={}, check=True)
