@@ -28,6 +28,9 @@ class Place:
 
     topic, partition, offset = "t", 0, 5
 
+    def __repr__(self):
+        return "Place()"
+
 
 @pytest.fixture(scope="module")
 def log():
