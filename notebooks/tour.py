@@ -5,9 +5,9 @@
 # MAGIC `cancelled`. Rows and source offsets are committed in **one** transaction for each micro-batch. The same as a
 # MAGIC job for `spark-submit` is `jobs/consume_transform_produce.py`.
 # MAGIC
-# MAGIC It needs **Spark 4.2 or 4.3**, or a Databricks runtime with it, on a single machine or a cluster. The driver and the
-# MAGIC workers share nothing but the storage. Outside of Databricks, install `spark-eos[spark]` and leave the next cell
-# MAGIC out.
+# MAGIC It needs **Spark 4.2 or 4.3**, or a Databricks runtime with it, on a single machine or a cluster. The driver and
+# MAGIC the workers share nothing but the storage. Outside of Databricks, install `spark-eos[spark]` and leave the next
+# MAGIC cell out.
 
 # COMMAND ----------
 
