@@ -41,6 +41,7 @@ __all__ = [
     "session_of_query",
     "to_arrow_schema",
     "to_arrow_type",
+    "with_offsets",
 ]
 
 SPARK: str = pyspark.__version__
@@ -92,6 +93,9 @@ except ModuleNotFoundError:
     HAS_READ_LIMITS = False
 
 
+_LEAVES_OFFSETS_OUT = SPARK.startswith("4.1.")
+
+
 @cache
 def _in_utc() -> dict[str, Any]:
     """Timestamps over Arrow are in UTC. Before Spark 4.2 they were so without being told."""
@@ -138,6 +142,45 @@ def _with_metadata(type_: pa.DataType) -> pa.DataType:
     if pa.types.is_list(type_):
         return pa.list_(field(type_.value_field))
     return type_
+
+
+def with_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with the offsets of empty nested values, which Spark 4.1 leaves out: Arrow's C++ would read past them.
+
+    That ends the process (SPARK-55056), for instance where all values of an ``array<array<string>>`` are null.
+    """
+    if not _LEAVES_OFFSETS_OUT:
+        return batch
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays(
+        [_with_offsets(column) for column in batch.columns], schema=batch.schema
+    )
+
+
+def _with_offsets(array: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    type_ = array.type
+    if not pa.types.is_nested(type_):
+        return array
+    if not len(array):
+        return pa.array([], type_)
+    if pa.types.is_struct(type_):
+        children = [_with_offsets(array.field(number)) for number in range(type_.num_fields)]
+        return pa.StructArray.from_arrays(children, fields=list(type_), mask=array.is_null())
+    if pa.types.is_map(type_):
+        children = [
+            pa.StructArray.from_arrays(
+                [_with_offsets(array.keys), _with_offsets(array.items)],
+                fields=[type_.key_field, type_.item_field],
+            )
+        ]
+    else:
+        children = [_with_offsets(array.values)]
+    return pa.Array.from_buffers(
+        type_, len(array), array.buffers()[:2], array.null_count, array.offset, children=children
+    )
 
 
 def local_folders(context: SparkContext) -> list[str]:

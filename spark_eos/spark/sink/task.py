@@ -31,6 +31,7 @@ from spark_eos.spark.sink.dead_letters import CORRUPT, DeadLetters, corrupt_rows
 from spark_eos.spark.sink.proof import Read, reads_of_task
 from spark_eos.spark.sink.sink_target import METADATA_AGE_S, check_fits
 from spark_eos.spark.sink.values import RowEncoder, codec_for
+from spark_eos.spark.version import with_offsets
 from spark_eos.spark.workers import freeze_imports
 
 __all__ = ["TaskMessage", "TaskWriter", "appended_rows", "collect"]
@@ -99,7 +100,7 @@ class TaskWriter:
         try:
             for batch in batches:
                 if batch.num_rows:
-                    self._append(batch, task)
+                    self._append(with_offsets(batch), task)
             files = tuple(file for _, writer, *_ in self._writers.values() for file in writer.finish())
         except BaseException:
             for _, writer, *_ in self._writers.values():
