@@ -22,7 +22,6 @@ from tests.sparks import SPARK
 
 SLICE = (
     "tests/spark/test_exactly_once.py::test_a_killed_driver_loses_and_doubles_nothing[folder]",
-    "tests/spark/test_spark_types.py::test_every_type_comes_back_as_it_was",
     "tests/spark/test_versions.py",
 )
 
