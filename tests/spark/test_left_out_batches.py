@@ -191,7 +191,12 @@ def test_a_log_that_was_put_back(runs, bench, tmp_path, kept):
 def test_another_log(runs, benches):
     runs.write(0)
     other = benches("other")
-    refused(lambda: runs.write(1, other), other, "went to another log")
+    refused(
+        lambda: runs.write(1, other),
+        other,
+        "went to another log",
+        "several logs enters a with statement for each",
+    )
     with pytest.raises(CheckpointMismatchError, match="went to another log"):
         runs.write(1, SimpleNamespace(url=f"{other.url}-mistyped"))
     assert not Path(f"{other.url}-mistyped").exists()
