@@ -30,13 +30,18 @@ End: TypeAlias = Callable[[Any, float], str]
 """Brings to an end what waits for an object, until a time of `SYSTEM.monotonic`. What there is to say, or empty."""
 
 _watched: WeakKeyDictionary[object, End] = WeakKeyDictionary()
+_ended = False
+"""Whether `_end` was called: handlers that were registered before it come after it."""
 _finalized_in = 0
 """The process in which a finalizer of multiprocessing was registered last."""
 
 
 def watch(one: object, end: End) -> None:
-    """Call ``end`` for ``one`` at the end of this process, if ``one`` is still there."""
+    """Call ``end`` for ``one`` at the end of this process, if ``one`` is still there; after the end at once."""
     global _finalized_in  # noqa: PLW0603  (it belongs to the process)
+    if _ended:
+        end(one, SYSTEM.monotonic())
+        return
     _watched[one] = end
     process = sys.modules.get("multiprocessing.process")
     if process is not None and process.parent_process() is not None and _finalized_in != os.getpid():
@@ -55,6 +60,8 @@ def say(text: str) -> None:
 
 @atexit.register
 def _end() -> None:
+    global _ended  # noqa: PLW0603  (it belongs to the process)
+    _ended = True
     deadline = SYSTEM.monotonic() + WAIT_S
     for known in _watched.keyrefs():  # A list of its own: other threads may still make producers.
         one = known()

@@ -92,11 +92,11 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
     try:
         return to_arrow_schema(schema)
-    except PySparkException as error:
+    except (PySparkException, ValueError) as error:  # ValueError: elements of array() have no type.
         for field in schema:
             try:
                 to_arrow_type(field.dataType)
-            except PySparkException:
+            except (PySparkException, ValueError):
                 raise SchemaMismatchError(
                     f"column {field.name!r} is {field.dataType.simpleString()}, which cannot be carried over "
                     f"Arrow: {error}; cast or drop it"

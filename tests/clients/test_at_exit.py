@@ -58,7 +58,7 @@ def test_a_program_that_ends_sends_what_waits(log, way):
 
 def test_a_handler_that_comes_last_sends(log):
     found, errors, _ = run(log, "clients/sends_in_the_last_handler", log, RECORDS)
-    assert everything(found, [b"last 0", b"last 1", b"last 2"]), len(found)
+    assert everything(found, [b"last 0", b"last 1", b"last 2", b"of its own"]), len(found)
     assert "spark_eos:" not in errors
 
 
@@ -96,6 +96,12 @@ def test_the_end_says_what_failed(log):
     assert found == []
     assert f"the process ends, and {RECORDS} records that were sent did not get into the log" in errors
     assert "full" in errors
+
+
+def test_what_fails_after_the_end_is_said(log):
+    found, errors, _ = run(log, FAILS, "is_full_for_a_later_handler", log)
+    assert found == [b"first"]
+    assert "the process ends, and 1 record that was sent did not get into the log" in errors
 
 
 def test_the_end_says_what_failed_long_before(log):

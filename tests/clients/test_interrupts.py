@@ -38,11 +38,15 @@ PARTITIONS = [TopicPartition("t", 0), TopicPartition("t", 1)]
 CLIENTS, LOG = "/spark_eos/clients/", "/spark_eos/log/"
 
 
+class AlarmError(Exception):
+    """What a handler of a signal raises to end a call that takes too long."""
+
+
 class Interrupt:
     """Comes before the line number ``at`` of those that are run in the modules ``within``."""
 
-    def __init__(self, at, within):
-        self.at, self.within, self.lines, self.where = at, within, 0, ""
+    def __init__(self, at, within, kind):
+        self.at, self.within, self.kind, self.lines, self.where = at, within, kind, 0, ""
 
     def __call__(self, frame, event, _arg):
         code = frame.f_code.co_filename
@@ -54,17 +58,17 @@ class Interrupt:
             self.lines += 1
             if self.lines == self.at:
                 self.where = f"{code}:{frame.f_lineno}"
-                raise KeyboardInterrupt
+                raise self.kind
         return self
 
 
-def run(call, at, within):
+def run(call, at, within, kind=KeyboardInterrupt):
     """Where ``call`` was interrupted; empty if it came to its end before."""
-    before, interrupt = sys.gettrace(), Interrupt(at, within)
+    before, interrupt = sys.gettrace(), Interrupt(at, within, kind)
     gc.disable()  # Else an earlier producer may come to its end inside of the call.
     sys.settrace(interrupt)
     try:
-        with suppress(KeyboardInterrupt):
+        with suppress(kind):
             call()
     finally:
         sys.settrace(before)
@@ -186,10 +190,13 @@ def test_an_aborted_transaction_stays_so(made):
     assert at > 1
 
 
-@pytest.mark.deep("flush-/spark_eos/log/")
+@pytest.mark.deep("flush-KeyboardInterrupt-/spark_eos/log/", "flush-AlarmError-/spark_eos/log/")
 @pytest.mark.parametrize("within", [CLIENTS, LOG])
-@pytest.mark.parametrize("name", ["send", "send_arrow", "flush"])
-def test_without_a_transaction_a_record_is_there_once_and_its_future_says_where(made, name, within):
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [(name, KeyboardInterrupt) for name in ("send", "send_arrow", "flush")] + [("flush", AlarmError)],
+)
+def test_without_a_transaction_a_record_is_there_once_and_its_future_says_where(made, name, kind, within):
     adds, call = CALLS[name]
     for at in itertools.count(1):
         log = made()
@@ -199,7 +206,7 @@ def test_without_a_transaction_a_record_is_there_once_and_its_future_says_where(
         for value in ONE_BY_ONE[::2]:
             futures[value].add_done_callback(told.append)
         producer.send_arrow("t", pa.table({"value": AT_ONCE}))
-        where = run(lambda producer=producer: call(producer), at, within)
+        where = run(lambda producer=producer: call(producer), at, within, kind)
         producer.send("t", b"last")
         producer.flush()
         found = read(log)
@@ -312,8 +319,12 @@ def test_an_interrupted_commit_that_is_fenced_keeps_its_files(interrupted_commit
     assert [one.value for one in read(log)] == [b"one"]
 
 
-@pytest.fixture
-def interrupted_flush(monkeypatch):
+def alarm(*_, **__):
+    raise AlarmError
+
+
+@pytest.fixture(params=[interrupt, alarm])
+def interrupted_flush(request, monkeypatch):
     """A log whose store can fail, and a producer whose flush was interrupted when its record was in the log already."""
     store = FaultyStore(MemoryStore())
     log = Log.open_or_create(store, retry=Retry(deadline_s=0))
@@ -325,8 +336,8 @@ def interrupted_flush(monkeypatch):
         producer.flush()
         future = producer.send("t", b"one", partition=0)
     with monkeypatch.context() as patch:
-        patch.setattr(log.maintenance, "run_slice", interrupt)
-        with pytest.raises(KeyboardInterrupt):
+        patch.setattr(log.maintenance, "run_slice", request.param)
+        with pytest.raises((KeyboardInterrupt, AlarmError)):
             producer.flush()
     assert [one.value for one in read(log)] == [b"zero", b"one"]
     assert not future.done()
@@ -351,13 +362,14 @@ def test_records_of_an_interrupted_flush_are_not_taken_for_refused(interrupted_f
     assert [one.value for one in read(log)] == [b"zero", b"one"]  # Its file is there.
 
 
-def test_the_thread_goes_on_with_an_interrupted_flush(made, monkeypatch):
+@pytest.mark.parametrize("comes", [interrupt, alarm])
+def test_the_thread_goes_on_with_an_interrupted_flush(made, comes, monkeypatch):
     log = made()
     producer = Producer(log, {"linger.ms": 100_000})
     future = producer.send("t", b"one")
     with monkeypatch.context() as patch:
-        patch.setattr(TopicBuffer, "finish", interrupt)
-        with pytest.raises(KeyboardInterrupt):
+        patch.setattr(TopicBuffer, "finish", comes)
+        with pytest.raises((KeyboardInterrupt, AlarmError)):
             producer.flush()
     assert future.result(60).offset == 0
     producer.close()
@@ -501,13 +513,14 @@ def test_an_interrupted_close_can_be_repeated(made, monkeypatch):
     assert not log.follow().open_transactions
 
 
-def test_an_interrupt_is_of_one_thread_alone(made, monkeypatch):
+@pytest.mark.parametrize("comes", [interrupt, alarm])
+def test_an_interrupt_is_of_one_thread_alone(made, comes, monkeypatch):
     """A thread that writes for another one is interrupted: that one may try again, and is not interrupted itself."""
     log = made()
     committer = log._committer
-    monkeypatch.setattr(committer, "_attempt_slot", interrupt)
+    monkeypatch.setattr(committer, "_attempt_slot", comes)
     mine, other = (PendingCommit(lambda _: (), bytes([number]) * 16, "") for number in range(2))
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises((KeyboardInterrupt, AlarmError)):
         committer._drain([mine, other])
     assert isinstance(other.error, StoreUnavailableError)
 

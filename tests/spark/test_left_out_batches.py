@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from spark_eos import MicroBatchTransaction
-from spark_eos.errors import CheckpointMismatchError
+from spark_eos.errors import CheckpointMismatchError, ConfigError
 from spark_eos.spark.transactions import running_query
 from tests.crashpoints.queries import Frame
 from tests.spark.conftest import ours
@@ -174,6 +174,20 @@ def test_an_error_before_the_transaction_begins(runs, bench, monkeypatch, where,
     assert bench.group("g") == {("src", 0): 10 * (failing + 2)}
 
 
+@pytest.mark.parametrize("written", [0, 1])
+def test_options_that_are_wrong(runs, bench, written):
+    """The function passes over their error, batch after batch, until somebody mends them."""
+    for batch_id in range(written):
+        runs.write(batch_id)
+    with pytest.raises(ConfigError, match="no_such_option"):
+        runs.write(written, no_such_option=1)
+    runs.leave_out(written)
+    runs.again()
+    refused(lambda: runs.write(written + 1), bench, f"the transaction of batch {written} could not begin")
+    assert not runs.write(written)
+    assert not runs.write(written + 1)
+
+
 @pytest.mark.parametrize("kept", [0, 1])
 def test_a_log_that_was_put_back(runs, bench, tmp_path, kept):
     """Batches that were committed are missing like those that were left out."""
@@ -191,7 +205,12 @@ def test_a_log_that_was_put_back(runs, bench, tmp_path, kept):
 def test_another_log(runs, benches):
     runs.write(0)
     other = benches("other")
-    refused(lambda: runs.write(1, other), other, "went to another log")
+    refused(
+        lambda: runs.write(1, other),
+        other,
+        "went to another log",
+        "several logs enters a with statement for each",
+    )
     with pytest.raises(CheckpointMismatchError, match="went to another log"):
         runs.write(1, SimpleNamespace(url=f"{other.url}-mistyped"))
     assert not Path(f"{other.url}-mistyped").exists()

@@ -82,6 +82,19 @@ def test_type_that_arrow_has_not():
         arrow_schema(t.StructType([t.StructField("x", Odd())]))
 
 
+@pytest.mark.parametrize(
+    ("type_", "named"),
+    [
+        (t.ArrayType(t.NullType(), containsNull=False), "array<void>"),
+        (t.MapType(t.NullType(), t.NullType(), valueContainsNull=False), "map<void,void>"),
+    ],
+)
+def test_a_literal_without_elements(type_, named):
+    """``array()`` and ``map()``, whose elements have no type."""
+    with pytest.raises(SchemaMismatchError, match=f"column 'headers' is {named}, which cannot be carried"):
+        arrow_schema(t.StructType([t.StructField("headers", type_)]))
+
+
 @pytest.mark.parametrize("column", ["key", "value", "headers", "VALUE"])
 def test_frames_with_a_column_of_kafkas_are_kafka_shaped(column):
     assert classify(pa.schema([("partition", pa.int32()), (column, pa.string())])) == "kafka"

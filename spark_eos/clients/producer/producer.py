@@ -196,7 +196,7 @@ class Producer(ProducerInformation):
         if on_delivery is not None:
             _tell(future, on_delivery)
         if transactions is None and gathered.bytes >= self._memory_bytes:
-            self._sender.flush()  # Kafka's send blocks here as well: memory is full.
+            self._make_room()
         return future
 
     def send_arrow(
@@ -256,7 +256,7 @@ class Producer(ProducerInformation):
             except EosLogError as error:
                 return self._refuse(error)
         if gathered.bytes >= self._memory_bytes:
-            self._sender.flush()  # Kafka's send blocks here as well: memory is full.
+            self._make_room()
         return future
 
     def flush(self, timeout: float | None = None) -> None:
@@ -324,6 +324,12 @@ class Producer(ProducerInformation):
         self._raise_failures()
 
     # -- Inside -----------------------------------------------------------------------------------------
+
+    def _make_room(self) -> None:
+        """Kafka's send blocks here as well: memory is full."""
+        self._sender.flush()
+        if not self._memory_bytes and (failed := self._sender.take_failures(last=True)) is not None:
+            say(f"the process ends, and {failed}")  # No future will be asked.
 
     def _raise_failures(self) -> None:
         failed = self._sender.take_failures()

@@ -212,7 +212,13 @@ class Sender:
         elif not request.is_decided:
             try:
                 request.appended = self._send(log, request)
-            except Exception as error:  # noqa: BLE001  (the futures raise it)
+            except EosLogError as error:
+                request.error = error
+            except Exception as error:
+                # A handler of a signal may raise anything, in the main thread: the program's call raises it, and the
+                # thread, or the next flush, goes on.
+                if threading.current_thread() is not self._thread:
+                    raise
                 request.error = error
         if request.error is None:
             batch.resolve(request.appended or ())

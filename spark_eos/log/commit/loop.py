@@ -142,7 +142,7 @@ class Committer(OfOneProcess):
             for ticket in tickets:
                 if not ticket.done:
                     self._answer_broken(ticket, error)
-            if not isinstance(error, Exception):
+            if not isinstance(error, EosLogError):
                 raise
         finally:
             self._leave_group(tickets)
@@ -157,7 +157,7 @@ class Committer(OfOneProcess):
             self._answers.closed(ticket, error)
         elif isinstance(error, UnsupportedVersionError):
             self._answers.overtaken(ticket, error)
-        elif isinstance(error, Exception) or ticket.request_id in self._in_doubt:
+        elif isinstance(error, EosLogError) or ticket.request_id in self._in_doubt:
             self._answers.given_up(ticket, error)
         else:  # The interrupt is this thread's alone.
             ticket.error = StoreUnavailableError(

@@ -39,7 +39,10 @@ def not_left_out(
     elif begun == (None if last is None else last.batch_id):
         if last is not None or not checkpoint.has_transactions():
             return None
-        why = "the transactions of this checkpoint went to another log"
+        why = (
+            "the transactions of this checkpoint went to another log (a function that writes to several logs enters a "
+            "with statement for each of them in every batch, from batch 0 on, also where it writes nothing)"
+        )
     elif begun is not None and begun >= first:
         why = (
             f"batch {begun} began a transaction of which the log has nothing: the function caught its error and went "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from spark_eos.errors import CheckpointMismatchError, ConfigError, IllegalStateError
@@ -21,7 +22,7 @@ from spark_eos.spark.sink.query_history import keeps_state
 from spark_eos.spark.sink.task import appended_rows
 from spark_eos.spark.transactions.left_out import first_missing, not_left_out, range_left_out
 from spark_eos.spark.transactions.running_query import running_query
-from spark_eos.spark.transactions.transaction import FrameTransaction
+from spark_eos.spark.transactions.transaction import FrameTransaction, plain, texts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,6 +31,17 @@ if TYPE_CHECKING:
     from spark_eos.protocol.state import Query
 
 __all__ = ["MicroBatchTransaction"]
+
+
+def _note_refused(batch: DataFrame, batch_id: int, options: Mapping[str, object] | None) -> None:
+    """A function that passes over the error of its options has not left the batch out. Noted where that is possible."""
+    for name, location in texts(options).items():
+        if plain(name) == "checkpointlocation":
+            with suppress(Exception):  # The error of the options is what is raised.
+                checkpoint = Checkpoint(location)
+                require_own(checkpoint, running_query(batch, batch_id, checkpoint).query_id, batch_id)
+                checkpoint.note_transaction(None, batch_id)
+
 
 _COMMITTED: dict[tuple[str, str], tuple[str, int]] = {}
 """By log and query: the run and the batch that this process has committed last."""
@@ -83,7 +95,11 @@ class MicroBatchTransaction(FrameTransaction):
     def __init__(
         self, batch: DataFrame, batch_id: int, path: str, options: Mapping[str, object] | None = None
     ) -> None:
-        super().__init__(path, options, streaming=True)
+        try:
+            super().__init__(path, options, streaming=True)
+        except ConfigError:
+            _note_refused(batch, batch_id, options)
+            raise
         if self._options.checkpoint_location is None:
             raise ConfigError(
                 "the transaction commits the offsets of the query's sources, which are in its checkpoint: give the "

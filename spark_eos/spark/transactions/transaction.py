@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from typing_extensions import Self
 
-__all__ = ["FrameTransaction"]
+__all__ = ["FrameTransaction", "plain", "texts"]
 
 
 _OF_THE_TRANSACTION = frozenset(
@@ -48,9 +48,9 @@ class FrameTransaction(ABC):
 
     def __init__(self, path: str, options: Mapping[str, object] | None, *, streaming: bool) -> None:
         self._streaming = streaming
-        self._given = {"path": path, **_texts(options)}
+        self._given = {"path": path, **texts(options)}
         for name in self._given:
-            known = _plain(name)
+            known = plain(name)
             if known == "topic":
                 raise ConfigError("option topic is one of each frame: give it to write(frame, topic)")
             if known in _WITHOUT_EFFECT:
@@ -208,17 +208,15 @@ class FrameTransaction(ABC):
             return None
 
     def _of_frame(self, topic: str | None, options: Mapping[str, object] | None) -> dict[str, str]:
-        own = _texts(options)
+        own = texts(options)
         for name in own:
-            if _plain(name) == "topic":
+            if plain(name) == "topic":
                 raise ConfigError("option topic is an argument here: write(frame, topic)")
-            if _plain(name) in _OF_THE_TRANSACTION or _plain(name) in _WITHOUT_EFFECT:
+            if plain(name) in _OF_THE_TRANSACTION or plain(name) in _WITHOUT_EFFECT:
                 raise ConfigError(
                     f"option {name} is one of the whole transaction: give it to {type(self).__name__}, not to write()"
                 )
-        ours = {
-            name: value for name, value in self._given.items() if _plain(name) not in set(map(_plain, own))
-        }
+        ours = {name: value for name, value in self._given.items() if plain(name) not in set(map(plain, own))}
         named = {} if topic is None else {"topic": topic}
         return {**ours, **own, **named}
 
@@ -232,7 +230,7 @@ class FrameTransaction(ABC):
             self._appended.add(topic)
 
 
-def _texts(options: Mapping[str, object] | None) -> dict[str, str]:
+def texts(options: Mapping[str, object] | None) -> dict[str, str]:
     """Options as Spark hands them over: text, with true and false in lower case."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
@@ -241,5 +239,6 @@ def _texts(options: Mapping[str, object] | None) -> dict[str, str]:
     }
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
+    """The name of an option as it is compared."""
     return name.lower().removeprefix("kafka.")

@@ -69,6 +69,19 @@ def is_full():
         producer.send("t", b"%d" % number)
 
 
+def is_full_for_a_later_handler():
+    producer = new_producer()
+    producer.send("t", b"first").get()
+
+    def last():
+        store.inject(StoreFullError("full"), "upload", "data/*", times=None)
+        producer.send("t", b"late")
+
+    atexit.unregister(at_exit._end)
+    atexit.register(last)
+    atexit.register(at_exit._end)
+
+
 def was_full():
     store.inject(StoreFullError("full"), "upload", "data/*", times=None)
     producer = new_producer(linger_ms=0)

@@ -1,4 +1,7 @@
-"""A handler that was registered before the package was imported, and so is called last, sends three records more."""
+"""A handler that was registered before the package was imported, and so is called last, sends three records more.
+
+A producer that it makes then sends another one.
+"""
 
 import atexit
 import sys
@@ -7,6 +10,7 @@ import sys
 def last():
     for number in range(3):
         producer.send("t", b"last %d" % number)
+    Producer(sys.argv[1], linger_ms=60_000).send("t", b"of its own")
 
 
 atexit.register(last)
