@@ -36,6 +36,8 @@ def said(capsys, command, url, code):
         ("topics lst LOG", "No such command 'lst'; did you mean list?"),
         ("topics lst LOG --json", "No such command 'lst'; did you mean list?"),
         ("topics LOG list", "The command comes first: eoslog topics list LOG"),
+        ("tables LOG publish", "The command comes first: eoslog tables publish LOG"),
+        ("LOG status", "The command comes first: eoslog status LOG"),
         ("topics offsets LOG", "No such command 'offsets'; there is eoslog get-offsets"),
         ("topics delete-records LOG", "there is eoslog delete-records"),
         ("topics --list LOG", "No such option '--list': write eoslog topics list"),
