@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -89,7 +89,9 @@ def history(
     if last is not None:
         check_entry(log, last)
     tell_retired(oldest, first)
-    found = (one for one in transactions(log, first, last) if topic is None or topic in one.records)
+    found = transactions(log, first, last)
+    if topic is not None:
+        found = _of_topic(log, topic, found)
     if as_json:
         for one in found:
             print_json(_plain(one))
@@ -111,10 +113,13 @@ def diff(
 ) -> None:
     """Show what changed between two entries or times."""
     from spark_eos.log.history import changes
+    from spark_eos.log.topics import topic_of
 
     begin, end = (_place(text, "ENTRY|TIME") for text in (first, last))
     log = open_log(url, command_config)
     found = changes(log, _entry(log, begin), _entry(log, end), topic)
+    if topic is not None and not (found.topics or found.partitions or found.offsets):
+        topic_of(log.state, topic, log.url)
     if as_json:
         _print_lines(found)
     else:
@@ -152,6 +157,19 @@ def _entry(log: Log, place: int) -> int:
     from spark_eos.log.time_travel import entry_at_time
 
     return entry_at_time(log, place) if isinstance(place, _Time) else place
+
+
+def _of_topic(log: Log, topic: str, found: Iterable[Transaction]) -> Iterator[Transaction]:
+    """Those with records of a topic. One that has none is an error, unless it is there: a deleted one has its past."""
+    from spark_eos.log.topics import topic_of
+
+    is_known = False
+    for one in found:
+        if topic in one.records:
+            is_known = True
+            yield one
+    if not is_known:
+        topic_of(log.state, topic, log.url)
 
 
 def _print(found: Iterable[Transaction]) -> None:

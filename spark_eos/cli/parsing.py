@@ -99,8 +99,14 @@ class Commands(TyperGroup):
         """Find the command that ``args`` begins with."""
         name = args[0]
         if name not in self.commands and not _is_option(name) and not ctx.resilient_parsing:
+            self._refuse_order(ctx, args)
             self._refuse(ctx, name)
         return super().resolve_command(ctx, args)
+
+    def _refuse_order(self, ctx: Any, args: list[str]) -> None:
+        """End with a usage error if the log is named before the command."""
+        if args[1:] and args[1] in self.commands:
+            ctx.fail(f"The command comes first: {ctx.command_path} {args[1]} {args[0]}")
 
     def _refuse(self, ctx: Any, name: str) -> None:
         """End with a usage error about a command that there is not, with the nearest one that there is."""
@@ -140,8 +146,7 @@ class ListedCommands(Commands):
                 and not _is_option(following)
                 and not ctx.resilient_parsing
             ):
-                if following in self.commands:
-                    ctx.fail(f"The command comes first: {ctx.command_path} {following} {args[0]}")
+                self._refuse_order(ctx, args)
                 if self._near(ctx, args[0]):
                     self._refuse(ctx, args[0])
             args = ["list", *args]

@@ -194,6 +194,7 @@ def show_fencings(
     as_json: Json = False,
 ) -> None:
     """List when producers were fenced, by whom and why, oldest first: a fenced one that still runs is a zombie."""
+    from spark_eos.clients.admin.transactions import known_producer
     from spark_eos.log.time_travel import check_entry, earliest, iso
     from spark_eos.monitoring.fencings import fencings
 
@@ -203,7 +204,9 @@ def show_fencings(
         check_entry(log, since)
         tell_retired(earliest(log), since)
     first = max(last - _LOOKED_AT + 1, 0) if since is None else since
-    found = (one for one in fencings(log, first, last) if transactional_id in {None, one.transactional_id})
+    found = [one for one in fencings(log, first, last) if transactional_id in {None, one.transactional_id}]
+    if transactional_id is not None and not found:
+        known_producer(log.state, transactional_id)
     if as_json:
         for one in found:
             print_json(one._asdict())

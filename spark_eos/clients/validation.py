@@ -7,6 +7,8 @@ from contextlib import suppress
 from operator import index
 from typing import SupportsIndex, TypeVar
 
+import pyarrow as pa
+
 from spark_eos.clients.records import ConsumerGroupMetadata, Header
 from spark_eos.errors import InvalidRecordError, InvalidRequestError
 from spark_eos.protocol.types import LATEST_MS, OffsetAndMetadata, TopicPartition
@@ -22,6 +24,8 @@ __all__ = [
     "bytes_of",
     "check_group",
     "check_headers",
+    "check_number",
+    "check_rows",
 ]
 
 V = TypeVar("V")
@@ -121,8 +125,30 @@ def bytes_of(headers: Sequence[Header]) -> int:
     return sum(8 + len(name.encode()) + (0 if value is None else len(value)) for name, value in headers)
 
 
+def check_number(partition: SupportsIndex) -> None:
+    """Raise `InvalidRequestError` unless a partition is named by a whole number; NumPy's will do."""
+    if not hasattr(partition, "__index__") or isinstance(partition, bool):
+        raise InvalidRequestError(f"partition={partition!r}: it has to be a whole number, or None")
+
+
+def check_rows(rows: pa.Table | pa.RecordBatch) -> None:
+    """Raise `InvalidRecordError` for rows in another form than Arrow's."""
+    if not isinstance(rows, (pa.Table, pa.RecordBatch)):
+        raise InvalidRecordError(
+            f"send_arrow takes rows as a pyarrow.Table or RecordBatch, not {type(rows).__name__}: give "
+            "pyarrow.table({column: [...]}), pyarrow.Table.from_pylist(rows) or Table.from_batches(batches)"
+        )
+
+
 def check_headers(headers: Sequence[Header]) -> None:
-    """Raise `InvalidRecordError` unless they are pairs of text and bytes (or None)."""
+    """Raise `InvalidRecordError` unless they are a list of pairs of text and bytes (or None)."""
+    if not isinstance(
+        headers, Sequence
+    ):  # What can be walked through once would be checked, and not be sent.
+        hint = "list(headers.items())" if isinstance(headers, Mapping) else "[(name, value), ...]"
+        raise InvalidRecordError(
+            f"headers must be a list of pairs, not {type(headers).__name__}: give {hint}"
+        )
     for header in headers:
         if not (
             isinstance(header, tuple)

@@ -17,7 +17,7 @@ def nearest(name: str, *known: Iterable[str]) -> str | None:
     """
     for group in known:
         spellings = {one.lower(): one for one in group}
-        near = difflib.get_close_matches(name.lower(), spellings, 1)
+        near = difflib.get_close_matches(str(name).lower(), spellings, 1)
         if near:
             return spellings[near[0]]
     return None

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from spark_eos import Producer, TopicPartition
+from spark_eos import Admin, Producer, TopicPartition
 from spark_eos.cli.command import main
 from spark_eos.clients.records import ConsumerGroupMetadata
 from spark_eos.log.log import Log
@@ -199,3 +199,10 @@ def test_places_that_are_none(log, capsys):
     assert "'yesterday' is neither an entry nor a time" in capsys.readouterr().err
     assert main(("diff", log.url, "3", "1000")) == 1
     assert "has no entry 1000" in capsys.readouterr().err
+
+
+def test_a_topic_that_is_deleted_has_its_past(log, capsys):
+    Admin(log).delete_topic("u")
+    end = log.follow().seq
+    assert len(entries(capsys, log.url, "--topic", "u")) == 1
+    assert lines(capsys, "diff", log.url, str(end - 1), str(end), "--topic", "u")

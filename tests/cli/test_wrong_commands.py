@@ -36,6 +36,8 @@ def said(capsys, command, url, code):
         ("topics lst LOG", "No such command 'lst'; did you mean list?"),
         ("topics lst LOG --json", "No such command 'lst'; did you mean list?"),
         ("topics LOG list", "The command comes first: eoslog topics list LOG"),
+        ("tables LOG publish", "The command comes first: eoslog tables publish LOG"),
+        ("LOG status", "The command comes first: eoslog status LOG"),
         ("topics offsets LOG", "No such command 'offsets'; there is eoslog get-offsets"),
         ("topics delete-records LOG", "there is eoslog delete-records"),
         ("topics --list LOG", "No such option '--list': write eoslog topics list"),
@@ -82,13 +84,27 @@ def test_the_list_need_not_be_named(url, capsys):
             "no transactional.id 'til-1'; did you mean till-1?",
         ),
         ("transactions force-terminate LOG --transactional-id zzz", "known are till-1"),
+        (
+            "transactions fencings LOG --transactional-id til-1",
+            "no transactional.id 'til-1'; did you mean till-1?",
+        ),
         ("consume LOG orderz", "no topic 'orderz'; did you mean 'orders'?"),
+        ("history LOG --topic orderz", "no topic 'orderz'; did you mean 'orders'?"),
+        ("diff LOG 1 2 --topic orderz", "no topic 'orderz'; did you mean 'orders'?"),
     ],
 )
 def test_a_name_that_the_log_does_not_know(url, capsys, command, hint):
     text = said(capsys, command, url, 1)
     assert hint in text
     assert "list_" not in text
+
+
+@pytest.mark.parametrize(
+    "command", ["transactions fencings LOG --transactional-id till-1", "history LOG --topic orders"]
+)
+def test_a_name_that_the_log_knows_may_have_nothing(url, capsys, command):
+    assert main(command.replace("LOG", url).split()) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_of_many_names_a_part_is_shown():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -18,7 +19,13 @@ from spark_eos import (
     TopicPartition,
     TransactionToken,
 )
-from spark_eos.errors import ConfigError, InvalidRecordError, InvalidRequestError, InvalidTxnStateError
+from spark_eos.errors import (
+    ConfigError,
+    EosLogError,
+    InvalidRecordError,
+    InvalidRequestError,
+    InvalidTxnStateError,
+)
 from spark_eos.kafka import OffsetAndMetadata as KafkasOffset
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
@@ -191,3 +198,68 @@ def test_a_dict_for_a_topic_without_columns(log):
             producer.send("topic", b"x", key={"a": 1})
         with pytest.raises(InvalidRecordError, match=r"not int$"):
             producer.send("topic", 5)
+
+
+@pytest.mark.parametrize("wrong", [True, "0", 0.0, [0]], ids=repr)
+def test_a_partition_that_is_no_number_fails_no_record_beside_it(log, wrong):
+    with Producer(log, linger_ms=60_000) as producer:
+        beside = producer.send("topic", b"x")
+        for call in (
+            lambda: producer.send("topic", b"x", partition=wrong),
+            lambda: producer.send_arrow("topic", pa.table({"value": [b"x"]}), partition=wrong),
+        ):
+            with pytest.raises(InvalidRequestError, match=r"^partition=.*: it has to be a whole number"):
+                call()
+        numpys = producer.send("topic", b"x", partition=np.int64(0))
+        producer.flush()
+        assert [beside.result().offset, numpys.result().offset] == [0, 1]
+
+
+@pytest.mark.parametrize("wrong", [5, b"topic"], ids=repr)
+def test_a_name_that_is_no_text(log, wrong):
+    admin = Admin(log)
+    for call in (admin.describe_topic, admin.delete_topic, admin.delete_group):
+        with pytest.raises(EosLogError):
+            call(wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ((pair for pair in [("a", b"1")]), r"not generator: give \[\(name, value\)"),
+        ({"a": b"1"}, r"not dict: give list\(headers\.items\(\)\)"),
+        ({("a", b"1")}, "not set"),
+        (0, "not int"),
+        ("a", "a header must be a pair"),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("serializer", [None, str.encode], ids=["", "serializer"])
+def test_headers_that_are_no_list(log, serializer, wrong, says):
+    before = log.state.seq
+    with (
+        Producer(log, value_serializer=serializer) as producer,
+        pytest.raises(InvalidRecordError, match=says),
+    ):
+        producer.send("topic", "x", headers=wrong)
+    assert log.follow().seq == before
+
+
+@pytest.mark.parametrize("wrong", [["topic"], {"topic": 0}, None], ids=repr)
+def test_a_topic_that_is_no_text(log, wrong):
+    with Producer(log) as producer:
+        for call in (
+            lambda: producer.send(wrong, b"x"),
+            lambda: producer.send_arrow(wrong, pa.table({"value": [b"x"]})),
+        ):
+            with pytest.raises(InvalidRequestError, match=r"^illegal topic name"):
+                call()
+
+
+@pytest.mark.parametrize("wrong", [[{"value": b"x"}], {"value": [b"x"]}, None, pa.array([b"x"])], ids=repr)
+def test_rows_that_are_not_arrows(log, wrong):
+    with (
+        Producer(log) as producer,
+        pytest.raises(InvalidRecordError, match=r"^send_arrow takes rows as a pyarrow\.Table"),
+    ):
+        producer.send_arrow("topic", wrong)

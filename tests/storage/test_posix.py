@@ -460,3 +460,14 @@ class Steps:
             return call(*args, **kwargs)
 
         return stepping
+
+
+@pytest.mark.parametrize("below", ["", "logs/orders"])
+def test_a_root_behind_a_link_to_nowhere_is_refused_by_name(tmp_path: Path, below: str) -> None:
+    """No folder can be made there; where the link leads may be a disk that is not mounted."""
+    link, target = tmp_path / "link", tmp_path / "target"
+    link.symlink_to(target)
+    with pytest.raises(StoreUnavailableError, match=rf"{link} is a link to {target}, which is not there"):
+        PosixStore(link / below).create("name", b"x")
+    target.mkdir()
+    PosixStore(link / below).create("name", b"x")

@@ -19,7 +19,7 @@ from spark_eos.clients.producer.sender import Sender
 from spark_eos.clients.producer.transaction_manager import ClientState
 from spark_eos.clients.producer.two_phase import no_transactions
 from spark_eos.clients.serialization import Serializers
-from spark_eos.clients.validation import as_bytes
+from spark_eos.clients.validation import as_bytes, check_number
 from spark_eos.config.compression import Compression
 from spark_eos.config.producer import PRODUCER, producer_config
 from spark_eos.errors import (
@@ -35,6 +35,7 @@ from spark_eos.log.encryption import check_writable
 from spark_eos.log.log import Log
 from spark_eos.log.topics import codec_of, has_columns, key_columns
 from spark_eos.log.warmup import ready_for_columns, ready_to_commit
+from spark_eos.protocol.actions.topics import check_name
 from spark_eos.protocol.state import Topic
 from spark_eos.storage.forks import OfOneProcess, tell_in_child
 from spark_eos.storage.urls import absolute
@@ -185,6 +186,8 @@ class ProducerBase(OfOneProcess, KafkasCalls):
         self, gathered: Accumulator, name: str, partition: int | None, columns: set[str] | None = None
     ) -> TopicBuffer:
         """Where records of the topic gather; the topic is created if it is missing."""
+        if not isinstance(name, str):
+            check_name(name)
         buffer = gathered.buffers.get(name)
         if buffer is None:
             buffer = TopicBuffer(
@@ -199,6 +202,8 @@ class ProducerBase(OfOneProcess, KafkasCalls):
                 metrics=self._metrics,
             )
             gathered.buffers[name] = buffer
+        if partition is not None:
+            check_number(partition)
         if partition is not None and not 0 <= partition < buffer.topic.partitions:
             newer = self._log().follow().topics.get(name)
             same = newer is not None and newer.topic_id == buffer.topic.topic_id

@@ -14,7 +14,7 @@ from spark_eos.clients.producer.futures import Outcome, RecordFuture, SendFuture
 from spark_eos.clients.producer.information import ProducerInformation
 from spark_eos.clients.producer.transaction_manager import ClientState
 from spark_eos.clients.records import Header, RecordMetadata
-from spark_eos.clients.validation import as_bytes, as_timestamp, bytes_of, check_headers
+from spark_eos.clients.validation import as_bytes, as_timestamp, bytes_of, check_headers, check_rows
 from spark_eos.errors import (
     EosLogError,
     InvalidRequestError,
@@ -160,7 +160,7 @@ class Producer(ProducerInformation):
         0
         """
         if (
-            headers
+            headers is not None
             or not (key is None or isinstance(key, bytes))
             or not (value is None or isinstance(value, bytes))
             or self._serializes
@@ -175,7 +175,10 @@ class Producer(ProducerInformation):
                 gathered = self._gathered("send")
             else:
                 gathered = transactions.pending
-            buffer = gathered.buffers.get(topic)
+            try:
+                buffer = gathered.buffers.get(topic)
+            except TypeError:
+                buffer = None  # A list, for instance, which is no name.
             if buffer is None or partition is not None:
                 buffer = self._buffer(gathered, topic, partition)
             if timestamp_ms is not None:
@@ -235,6 +238,7 @@ class Producer(ProducerInformation):
         >>> [(sent.offset, sent.count) for sent in future.result()]
         [(0, 2)]
         """
+        check_rows(rows)
         with self._lock:
             gathered = self._gathered("send")
             buffer = self._buffer(gathered, topic, partition, columns=set(rows.schema.names))
@@ -365,14 +369,16 @@ class Producer(ProducerInformation):
         self, topic: str, key: Any, value: Any, headers: Sequence[Header] | None
     ) -> tuple[bytes | None, bytes | None, Sequence[Header] | None]:
         """Key, value and headers of a record as bytes, checked."""
+        if headers is not None:
+            check_headers(headers)
         if self._serializes:
             key, value, headers = self._serializers.serialize(topic, key, value, headers)
+            if headers is not None:
+                check_headers(headers)  # A serializer may have added some.
         if value is not None and not isinstance(value, bytes):
             value = self._as_value(topic, value)
         if key is not None:
             key = as_bytes(key, "key")
-        if headers:
-            check_headers(headers)
         return key, value, headers
 
     def _refuse(self, error: EosLogError, on_delivery: OnDelivery | None = None) -> RecordFuture[Any]:

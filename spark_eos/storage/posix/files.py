@@ -14,6 +14,7 @@ from typing import cast, final
 
 import pyarrow as pa
 
+from spark_eos.errors import StoreUnavailableError
 from spark_eos.storage.forks import generation
 
 __all__ = [
@@ -184,6 +185,11 @@ def make_root(root: str) -> None:
     missing = []
     folder = root
     while not os.path.isdir(folder):
+        if os.path.islink(folder):
+            raise StoreUnavailableError(
+                f"{folder} is a link to {os.readlink(folder)}, which is not there, or is no folder. Nothing was done: "
+                "make that folder, mount its disk, or remove the link"
+            )
         missing.append(folder)
         folder = os.path.dirname(folder)
     # Folders are made from the top, and each is synced before the next: of those that are there, only the
