@@ -69,8 +69,6 @@ def codec(config):
     return codec_of(with_log._log().topic("orders"))
 
 
-# The client of registries of confluent-kafka 2.8 sends its bodies in a way that httpx 0.28 warns of.
-@pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
 def test_what_confluents_serializer_writes_is_read(registry):
     client = confluent(registry)
     from confluent_kafka.schema_registry.avro import AvroSerializer
