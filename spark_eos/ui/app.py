@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
@@ -15,7 +16,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from spark_eos import __version__
 from spark_eos.errors import (
     EosLogError,
     InvalidRequestError,
@@ -137,7 +137,7 @@ class _Page:
                 "csrf": self._access.csrf(request.scope["eoslog.session"]),
                 "writes": self._allow_writes,
                 "login": self._access.needs_token,
-                "version": __version__,
+                "version": version("spark-eos"),
                 "logs": [{"name": _short(one.url), "url": _safe_url(one.url)} for one in self._followers],
             }
         )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import platform
+from importlib.metadata import version
 
 import typer
-
-from spark_eos import __version__
 
 __all__ = ["show_version", "version_lines"]
 
@@ -27,7 +26,7 @@ def version_lines() -> list[str]:
     }
     newest = ", ".join(f"{name} {number}" for name, number in formats.items())
     return [
-        f"eoslog {__version__}",
+        f"eoslog {version('spark-eos')}",
         f"Python {platform.python_version()}, pyarrow {pa.__version__}, fastavro {fastavro.__version__}",
         f"formats written: {newest}, rules {RULES}; all earlier ones are read",
     ]
