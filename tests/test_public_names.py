@@ -199,3 +199,10 @@ def test_the_package_does_not_need_spark():
     )
     done = subprocess.run([sys.executable, "-c", modules], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_without_spark_its_names_say_what_to_install():
+    code = "import sys; sys.modules['pyspark'] = None\nfrom spark_eos import read_table"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    told = "needs PySpark, which is not installed: pip install 'spark-eos[spark]'"
+    assert told in done.stderr.splitlines()[-1]

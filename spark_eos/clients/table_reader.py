@@ -124,8 +124,11 @@ def read_polars(
     >>> read_polars(log, "orders", columns=["offset", "value"]).collect().rows()
     [(0, b'one')]
     """
-    import polars as pl
-    from polars.io.plugins import register_io_source
+    try:
+        import polars as pl
+        from polars.io.plugins import register_io_source
+    except ImportError as error:
+        raise ConfigError(f"read_polars needs the package polars ({error}): pip install polars") from error
 
     parts = _Parts.of(log, topic, as_of, columns, config)
     found: list[pl.LazyFrame] = []

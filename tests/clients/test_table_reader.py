@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -196,3 +197,9 @@ def test_an_encrypted_log_is_not_published(tmp_path):
                 Tables(given).create("lake", ["t"], **mode)
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
     assert not (tmp_path / "log" / "tables").exists()
+
+
+def test_without_polars_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(ConfigError, match="pip install polars"):
+        read_polars(Log.create("memory://no-polars"), "orders")

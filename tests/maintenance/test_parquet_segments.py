@@ -10,6 +10,7 @@ import pytest
 
 from spark_eos import Admin
 from spark_eos.errors import (
+    ConfigError,
     InvalidTimestampError,
     OffsetOutOfRangeError,
     SchemaMismatchError,
@@ -80,6 +81,30 @@ def test_records_go_to_parquet_and_aborted_ones_do_not(world):
     assert [*zip(found["offset"].to_pylist(), found["value"].to_pylist(), strict=True)] == seen(world.log)
     assert set(seen(world.log, UNCOMMITTED)) > set(seen(world.log))
     assert Roller(world.log, tail_rows=1).look() == []
+
+
+def test_a_pyarrow_before_24_writes_parquet_but_no_bloom_filters(world, monkeypatch):
+    world.append(b"one")
+    world.seal()
+    monkeypatch.setattr(pa, "__version__", "23.0.1")
+    original = pq.ParquetWriter
+
+    def earlier(*args, **settings):
+        assert "bloom_filter_options" not in settings, "it does not know the argument"
+        return original(*args, **settings)
+
+    monkeypatch.setattr(pq, "ParquetWriter", earlier)
+    Roller(world.log, tail_rows=1).run()
+    assert world.rows()[0].file.is_parquet
+    filtered = World(MemoryStore(), config={**PARQUET, "segment.bloom.filter.columns": "key"})
+    filtered.append(b"one")
+    filtered.seal()
+    before = filtered.log.state.seq
+    with pytest.raises(
+        ConfigError, match=r"'t', segment\.bloom\.filter\.columns: .*pip install 'pyarrow>=24'"
+    ):
+        Roller(filtered.log, tail_rows=1).run()
+    assert filtered.log.follow().seq == before
 
 
 def test_a_large_arrow_batch_becomes_parquet_and_a_small_file_waits(world):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import pickle
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -92,3 +93,17 @@ def test_a_provider_goes_by_its_reference(tmp_path: Path) -> None:
     loaded = pickle.loads(pickled)
     assert (bytes(loaded.read("data/t/a")), loaded.settings) == (b"x", settings)
     assert SECRET not in f"{store!r}{settings!r}"
+
+
+def test_without_the_library_the_log_is_not_marked(
+    tmp_path: Path, given: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log.create(tmp_path / "log")
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.ciphers", None)
+    with (
+        pytest.raises(ConfigError, match=r"pip install 'spark-eos\[encryption\]'"),
+        Producer(str(tmp_path / "log"), given) as producer,
+    ):
+        producer.send("orders", b"one")
+    assert log.follow().encrypted_at < 0
+    assert not log.state.topics

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from spark_eos.config.compression import Compression
-from spark_eos.errors import SchemaMismatchError
+from spark_eos.errors import ConfigError, SchemaMismatchError
 from spark_eos.log.data.arrow_file import compression_of
 from spark_eos.log.data.parquet.columns import check_columns
 from spark_eos.log.data.parquet.writer import ParquetOptions
@@ -36,6 +38,9 @@ Measured on a folder, records of 100 bytes, CPU: batches of 64 KiB are read at 1
 
 GROUP_BYTES = 32 << 20
 """About the size of a row group of a Parquet file, in memory."""
+
+_WRITES_BLOOM_FILTERS = 24
+"""The first major version of pyarrow that does."""
 
 _LATEST_MS = (2**63 - 1) // 1000
 """The last time that microseconds of 64 bits have. Earlier versions took any time."""
@@ -104,6 +109,11 @@ def form_of(log: Log, topic: Topic, taken: Sequence[IndexRow], *, offsets: bool,
 
 def _parquet_options(topic: Topic) -> ParquetOptions:
     bloom = tuple(listed(config_value(topic, "segment.bloom.filter.columns")))
+    if bloom and int(pa.__version__.partition(".")[0]) < _WRITES_BLOOM_FILTERS:
+        raise ConfigError(
+            f"topic {topic.name!r}, segment.bloom.filter.columns: pyarrow {pa.__version__} writes no bloom filters: "
+            f"pip install 'pyarrow>={_WRITES_BLOOM_FILTERS}', or empty the setting"
+        )
     codec = config_value(topic, "compression.type")
     if codec == "producer":
         return ParquetOptions(bloom=bloom)

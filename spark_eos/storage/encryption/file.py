@@ -62,13 +62,19 @@ _CHECK_AT, _KEY_AT, _KEY_END, _CRC_AT = 129, 137, 197, 252
 _NONCE = 12
 
 
-def _aesgcm(key: bytes) -> AESGCM:
+def check_installed() -> None:
+    """Load the library: not behind the mark of a log. Raise `ConfigError` if it is missing."""
     try:
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+        from cryptography.hazmat.primitives.ciphers import aead  # noqa: F401
     except ImportError as error:
         raise ConfigError(
-            "encrypted data files need the package cryptography: pip install 'spark-eos[encryption]'"
+            f"encrypted data files need the package cryptography ({error}): pip install 'spark-eos[encryption]'"
         ) from error
+
+
+def _aesgcm(key: bytes) -> AESGCM:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
     return AESGCM(key)
 
 

@@ -16,6 +16,7 @@ from spark_eos.storage.encryption.file import (
     TAG,
     ChunkSealer,
     FileCipher,
+    check_installed,
     is_encrypted,
     new_file,
     open_file,
@@ -75,6 +76,7 @@ class EncryptedStore(Store):
     """
 
     def __init__(self, inner: Store, keys: KeyProvider, key_id: str) -> None:
+        check_installed()
         check_key_id(key_id)
         self.inner = inner
         self.keys = keys

@@ -96,6 +96,7 @@ class ParquetFileWriter(UploadedFile):
 def _settings(layout: Layout, schema: pa.Schema, options: ParquetOptions, rows: int) -> dict[str, Any]:
     rising = {offset_column(layout), layout.timestamp_column}
     codec, level = options.compression or ("none", None)
+    filters = {path: {"ndv": rows, "fpp": _FALSE_POSITIVES} for path in _leaves_of(schema, options.bloom)}
     return {
         "compression": codec,
         "compression_level": level,
@@ -105,10 +106,8 @@ def _settings(layout: Layout, schema: pa.Schema, options: ParquetOptions, rows: 
         "write_statistics": bounded_leaves(schema),
         "write_page_checksum": True,
         "store_schema": False,
-        "bloom_filter_options": {
-            path: {"ndv": rows, "fpp": _FALSE_POSITIVES} for path in _leaves_of(schema, options.bloom)
-        }
-        or None,
+        # pyarrow knows the argument since 24; without it maintenance refuses columns with filters.
+        **({"bloom_filter_options": filters} if filters else {}),
     }
 
 
