@@ -102,8 +102,8 @@ MUTANTS = (
     Mutant(
         "an-interrupted-flush-fails-its-records",
         _SENDER,
-        "            except Exception as error:  # noqa: BLE001  (the futures raise it)",
-        "            except BaseException as error:",
+        "            except EosLogError as error:\n                request.error = error",
+        "            except BaseException as error:\n                request.error = error",
         "an interrupt of a flush fails records that are in the log",
         _OF_INTERRUPTS,
     ),
