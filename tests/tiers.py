@@ -82,7 +82,11 @@ def _id(item: pytest.Item) -> str:
 
 
 def _check_ids(items: Iterable[pytest.Item]) -> None:
-    """A marker that names parameters that are not there says nothing."""
+    """A marker that names parameters that are not there says nothing, and an address is another one in each process."""
+    if moving := [item.nodeid for item in items if " at 0x" in item.nodeid]:
+        raise pytest.UsageError(
+            f"{moving[0]}: an id of parameters has the address of an object; give it a name"
+        )
     ids: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for item in items:
         for marker in item.iter_markers("deep"):
