@@ -69,6 +69,13 @@ def test_a_parameter_that_is_not_there_is_an_error(pytester, run):
     done.stderr.fnmatch_lines(["*test_some is marked as deep for ?'d'?, which it has not"])
 
 
+def test_an_id_with_an_address_is_an_error(pytester, run):
+    pytester.makepyfile(test_it=SOURCE.replace('"letter", "abc"', '"letter", [object(), "b", "c"], ids=str'))
+    done = run()
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(["*test_some*has the address of an object; give it a name"])
+
+
 def test_what_failed_is_told_with_the_command_that_repeats_it(pytester, run):
     pytester.makepyfile(test_it="def test_wrong(): raise ValueError\ndef test_right(): pass")
     run().stdout.fnmatch_lines(["*to repeat it alone*", "scripts/test -n 0 'test_it.py::test_wrong'"])

@@ -1,7 +1,7 @@
 """The versions of Spark that this connector was tried with, and all that differs between them for it.
 
-Other modules ask for what they need by name and never for a version. Where PySpark itself shows what it has, its number is
-not asked, since a vendor's Spark may have more than that says; docs/quality/spark-facts.md has the recordings.
+Other modules ask for what they need by name and never for a version. Where PySpark itself shows what it has, its number
+is not asked, since a vendor's Spark may have more than that says; docs/quality/spark-facts.md has the recordings.
 """
 
 from __future__ import annotations
