@@ -139,10 +139,11 @@ class Committer(OfOneProcess):
                 self._attempt_slot(open_tickets)
         except BaseException as error:
             # Every caller gets an answer, and none gets a "no" whose request may be in the log.
-            for ticket in tickets:
-                if not ticket.done:
-                    self._answer_broken(ticket, error)
-            if not isinstance(error, EosLogError):
+            broken = [ticket for ticket in tickets if not ticket.done]
+            for ticket in broken:
+                self._answer_broken(ticket, error)
+            # Where all have their answer the entry is durable: what failed behind it is nothing to its writers.
+            if not isinstance(error, Exception) or (broken and not isinstance(error, EosLogError)):
                 raise
         finally:
             self._leave_group(tickets)
