@@ -15,9 +15,6 @@ from spark_eos.spark.sink.source_progress import source_progress
 
 __all__ = ["first_missing", "not_left_out", "range_left_out"]
 
-FAILED = "failed"
-"""In place of the log's id in the checkpoint's note: the last transaction that could not begin."""
-
 
 def first_missing(last: Query | None) -> int:
     """The first micro-batch that the log does not have."""
