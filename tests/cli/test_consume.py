@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 import pyarrow as pa
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from spark_eos import Admin, Consumer, Producer
 from spark_eos.cli.command import main
 from spark_eos.cli.console.consume import _Reading
+from spark_eos.cli.console.interrupts import Interrupted, Interrupts
 from spark_eos.cli.console.rendering import shown_on_terminal
 from spark_eos.log.log import Log
 from tests.cli.console import Here, eoslog
@@ -195,11 +197,23 @@ def test_it_takes_partitions_that_are_new_while_others_give_records(url):
             consumer, Log.open(url).topic("t"), lambda table: [b""] * table.num_rows, is_group=False
         )
         reading.begin(None, "latest")
-        reading.run(5, None, is_bounded=False)
+        reading.run(Interrupts(), 5, None, is_bounded=False)
         assert b"new" in [value for table in given for value in table["value"].to_pylist()]
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_below_a_library_that_drops_it(monkeypatch, url, number):
+    def interrupted(_self, _table):
+        with suppress(Interrupted):
+            signal.raise_signal(number)
+
+    monkeypatch.setattr(_Reading, "_print", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main(["consume", url, "t", "--follow", "--from-beginning"])
+    assert ended.value.code == 128 + number
+
+
 def test_it_follows_partitions_that_are_new(url):
     process = start("consume", url, "t", "--follow", "--from-beginning", "--max-messages", "8")
     assert len([process.stdout.readline() for _ in range(6)]) == 6

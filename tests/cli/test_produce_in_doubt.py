@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from contextlib import suppress
 
 import pytest
 
-from spark_eos import Consumer, Producer, TopicPartition
+from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.cli.command import main
 from spark_eos.cli.console.intake import TextLines
-from spark_eos.cli.console.interrupts import Interrupted
+from spark_eos.cli.console.interrupts import Interrupted, Interrupts
 from spark_eos.cli.console.produce import _write
 from spark_eos.cli.console.properties import LineFormat
 from spark_eos.cli.console.sending import Sending
@@ -71,7 +72,12 @@ def produce(log, store, fault):
     try:
         with Producer(log, {"delivery.timeout.ms": 0, "linger.ms": 0}) as producer:
             _write(
-                producer, Sending(producer, "t", None), TextLines(LineFormat()), reading, is_transaction=False
+                producer,
+                Sending(producer, "t", None),
+                TextLines(LineFormat()),
+                reading,
+                Interrupts(),
+                is_transaction=False,
             )
     finally:
         feeder.join()
@@ -110,7 +116,7 @@ def produce_in_transaction(log, happen):
     try:
         with Producer(log, {"transactional.id": "me"}) as producer:
             sending = Sending(producer, "t", None)
-            _write(producer, sending, Happening(happen), reading, is_transaction=True)
+            _write(producer, sending, Happening(happen), reading, Interrupts(), is_transaction=True)
     finally:
         os.close(reading)
     return sending
@@ -170,7 +176,14 @@ class InterruptedProducer(Producer):
 def test_a_signal_between_taking_lines_and_noting_them(log, capsys):
     reading = pipe(b"a\nb\n")
     with InterruptedProducer(log) as producer, pytest.raises(SystemExit) as ended:
-        _write(producer, Sending(producer, "t", None), TextLines(LineFormat()), reading, is_transaction=False)
+        _write(
+            producer,
+            Sending(producer, "t", None),
+            TextLines(LineFormat()),
+            reading,
+            Interrupts(),
+            is_transaction=False,
+        )
     os.close(reading)
     assert ended.value.code == 130
     assert capsys.readouterr().err == (
@@ -201,7 +214,14 @@ def test_a_signal_while_an_error_waits_for_what_was_sent(log, capsys, monkeypatc
             return super().rows(lines, first)
 
     with Producer(log) as producer, pytest.raises(SystemExit) as ended:
-        _write(producer, Sending(producer, "t", None), Lines(LineFormat()), reading, is_transaction=False)
+        _write(
+            producer,
+            Sending(producer, "t", None),
+            Lines(LineFormat()),
+            reading,
+            Interrupts(),
+            is_transaction=False,
+        )
     os.close(reading)
     assert ended.value.code == 143
     assert capsys.readouterr().err == "eoslog: stopped by SIGTERM: line 1 is in the log, the others not\n"
@@ -216,7 +236,14 @@ def test_a_signal_after_the_commit(log, capsys):
 
     reading = pipe(b"a\n")
     with Committed(log, {"transactional.id": "me"}) as producer, pytest.raises(SystemExit):
-        _write(producer, Sending(producer, "t", None), TextLines(LineFormat()), reading, is_transaction=True)
+        _write(
+            producer,
+            Sending(producer, "t", None),
+            TextLines(LineFormat()),
+            reading,
+            Interrupts(),
+            is_transaction=True,
+        )
     os.close(reading)
     assert capsys.readouterr().err.endswith("line 1 is in the log, the others not\n")
     assert values(log) == [b"a"]
@@ -265,3 +292,32 @@ def test_a_log_that_is_closed_while_the_commit_is_in_doubt(log, store, is_there)
             produce_in_transaction(log, happen)
         assert str(raised.value).endswith("the transaction is not committed, no line is in the log")
     assert len(list(store.inner.list("data/"))) == is_there, "files that an entry lists stay"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("transaction", [(), ("--transactional-id", "me")])
+def test_a_signal_below_a_library_that_drops_it(monkeypatch, tmp_path, capfd, number, transaction):
+    """Importers, finalizers and callbacks of C libraries drop what a handler raises in them."""
+    rows = TextLines.rows
+
+    def interrupted_rows(self, lines, first):
+        with suppress(Interrupted):
+            signal.raise_signal(number)
+        return rows(self, lines, first)
+
+    monkeypatch.setattr(TextLines, "rows", interrupted_rows)
+    url, lines = tmp_path / "log", tmp_path / "lines"
+    Admin(url).create_topic("t")
+    lines.write_bytes(b"one\n")
+    with pytest.raises(SystemExit) as ended:
+        main(["produce", str(url), "t", "--file", str(lines), *transaction])
+    assert ended.value.code == 128 + number
+    told = capfd.readouterr()
+    account = (
+        "the transaction is not committed, no line is in the log"
+        if transaction
+        else "line 1 is in the log, the others not"
+    )
+    assert told.err.endswith(f"eoslog: stopped by {number.name}: {account}\n")
+    assert not told.out
+    assert values(url) == ([] if transaction else [b"one"])

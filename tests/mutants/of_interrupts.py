@@ -20,6 +20,14 @@ _OF_INTERRUPTS = ("tests/clients/test_interrupts.py",)
 
 MUTANTS = (
     Mutant(
+        "a-dropped-signal-commits",
+        "spark_eos/cli/console/produce.py",
+        "            interrupts.check()\n            if is_transaction:\n",
+        "            if is_transaction:\n",
+        "a transaction is committed after Ctrl-C that came during an import",
+        ("tests/cli/test_produce_in_doubt.py",),
+    ),
+    Mutant(
         "an-interrupted-poll-has-taken",
         _CONSUMER,
         "            self._fetcher.rewind()  # Ctrl-C",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spark_eos.cli.console.interrupts import Interrupted, interruptible
+from spark_eos.cli.console.interrupts import Interrupted, Interrupts, interruptible
 from spark_eos.cli.console.properties import PrintFormat, client_settings, print_format
 from spark_eos.cli.options import ConfigFile, TopicName, Url, at_most_one
 from spark_eos.cli.parsing import Command
@@ -179,18 +179,19 @@ def consume(
         settings["group.id"] = group
     else:
         settings.pop("enable.auto.commit")
-    with interruptible():
-        from spark_eos.clients.consumer.consumer import Consumer
+    try:
+        with interruptible() as interrupts:
+            from spark_eos.clients.consumer.consumer import Consumer
 
-        try:
             with Consumer(url, settings) as consumer:
                 known = _known(url, settings, topic)
                 renderer = _renderer(known, chosen, form, _skip if skip_message_on_error else None)
                 reading = _Reading(consumer, known, renderer, is_group=group is not None)
                 reading.begin(partition, place)
-                reading.run(max_messages, timeout_ms, is_bounded=timeout_ms is None and not follow)
-        except Interrupted as interrupted:
-            raise SystemExit(interrupted.exit_code) from None
+                is_bounded = timeout_ms is None and not follow
+                reading.run(interrupts, max_messages, timeout_ms, is_bounded=is_bounded)
+    except Interrupted as interrupted:
+        raise SystemExit(interrupted.exit_code) from None
 
 
 Place = str | int | tuple[int]
@@ -308,10 +309,13 @@ class _Reading:
         if not places:
             print("eoslog: the other members of the group have all partitions", file=sys.stderr)
 
-    def run(self, max_messages: int | None, timeout_ms: int | None, *, is_bounded: bool) -> None:
+    def run(
+        self, interrupts: Interrupts, max_messages: int | None, timeout_ms: int | None, *, is_bounded: bool
+    ) -> None:
         deadline = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
         with Progress() as progress:
             while max_messages is None or self._printed < max_messages:
+                interrupts.check()
                 limit = None if max_messages is None else min(_POLL_RECORDS, max_messages - self._printed)
                 wait_ms: float = _WAIT_MS
                 if is_bounded and self._is_assigned:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["Interrupted", "interruptible"]
+__all__ = ["Interrupted", "Interrupts", "interruptible"]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -18,14 +18,32 @@ class Interrupted(KeyboardInterrupt):
         self.exit_code = 128 + number
 
 
+class Interrupts:
+    """The signal that came, if one did.
+
+    What a handler raises in a finalizer or a callback of a weak reference goes no further (each ``import`` has one, for
+    the lock of the module): whoever is about to do what cannot be taken back, or to wait once more, looks here.
+    """
+
+    def __init__(self) -> None:
+        self.came: Interrupted | None = None
+
+    def check(self) -> None:
+        """Raise `Interrupted` if a signal came."""
+        if self.came is not None:
+            raise self.came
+
+
 @contextmanager
-def interruptible() -> Iterator[None]:
-    """Within it, the first SIGINT or SIGTERM raises `Interrupted`; the next one ends the process."""
+def interruptible() -> Iterator[Interrupts]:
+    """In it the first SIGINT or SIGTERM raises `Interrupted`, at its end at the latest; the next ends the process."""
+    interrupts = Interrupts()
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
         for each in before:
             signal.signal(each, signal.SIG_DFL)
-        raise Interrupted(number)
+        interrupts.came = Interrupted(number)
+        raise interrupts.came
 
     before: dict[int, object] = {}
     try:
@@ -34,7 +52,8 @@ def interruptible() -> Iterator[None]:
     except ValueError:  # Not the main thread: its owner ends it.
         pass
     try:
-        yield
+        yield interrupts
+        interrupts.check()
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)  # type: ignore[arg-type]

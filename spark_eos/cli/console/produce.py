@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from spark_eos.cli.console.interrupts import Interrupted, interruptible
+from spark_eos.cli.console.interrupts import Interrupted, Interrupts, interruptible
 from spark_eos.cli.console.properties import LineFormat, client_settings, line_format
 from spark_eos.cli.options import ConfigFile, Json, TopicName, Url
 from spark_eos.cli.output import counted, print_json
@@ -103,7 +103,7 @@ def produce(
     form = line_format(line_property)
     sending: Sending | None = None
     try:
-        with interruptible(), _input(file) as descriptor:
+        with interruptible() as interrupts, _input(file) as descriptor:
             from spark_eos.cli.console.sending import Sending
             from spark_eos.clients.producer.producer import Producer
 
@@ -111,7 +111,8 @@ def produce(
                 known = find_topic(url, settings, topic)
                 intake = _intake(known, topic, format_, form)
                 sending = Sending(producer, topic, partition)
-                _write(producer, sending, intake, descriptor, is_transaction="transactional.id" in settings)
+                is_transaction = "transactional.id" in settings
+                _write(producer, sending, intake, descriptor, interrupts, is_transaction=is_transaction)
     except Interrupted as interrupted:  # Before or after `_write`, which tells of its own.
         _stop(interrupted, "no line is in the log" if sending is None else sending.account())
     assert sending is not None
@@ -196,7 +197,13 @@ def _intake(known: Topic | None, name: str, wanted: Format | None, form: LineFor
 
 
 def _write(
-    producer: Producer, sending: Sending, intake: Intake, descriptor: int, *, is_transaction: bool
+    producer: Producer,
+    sending: Sending,
+    intake: Intake,
+    descriptor: int,
+    interrupts: Interrupts,
+    *,
+    is_transaction: bool,
 ) -> None:
     is_committing = False
 
@@ -208,7 +215,8 @@ def _write(
             if is_transaction:
                 producer.init_transactions()
                 producer.begin_transaction()
-            _send_all(sending, intake, descriptor, is_transaction=is_transaction)
+            _send_all(sending, intake, descriptor, interrupts, is_transaction=is_transaction)
+            interrupts.check()
             if is_transaction:
                 is_committing = True
                 _commit(producer)
@@ -258,7 +266,9 @@ def _commit(producer: Producer) -> None:
         producer.commit_transaction()  # The same call finds its own request, if it is there.
 
 
-def _send_all(sending: Sending, intake: Intake, descriptor: int, *, is_transaction: bool) -> None:
+def _send_all(
+    sending: Sending, intake: Intake, descriptor: int, interrupts: Interrupts, *, is_transaction: bool
+) -> None:
     from spark_eos.cli.console.lines import blocks
 
     number = 1
@@ -266,6 +276,7 @@ def _send_all(sending: Sending, intake: Intake, descriptor: int, *, is_transacti
     with Progress() if shows else nullcontext() as progress:
 
         def wait() -> None:
+            interrupts.check()
             if not is_transaction:
                 sending.settle()
 
