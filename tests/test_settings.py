@@ -13,6 +13,7 @@ import threading
 import numpy as np
 import pyarrow as pa
 import pytest
+from immutables import Map
 
 from spark_eos import Admin, Producer
 from spark_eos.clients.consumer.heartbeat import HeartbeatThread, heartbeat_name
@@ -40,6 +41,9 @@ from spark_eos.log.time_travel import earliest
 from spark_eos.maintenance.retention import Retention
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.maintenance.vacuum import Vacuum
+from spark_eos.monitoring.lag import lags_of
+from spark_eos.monitoring.troubles.of_state import Seen, troubles_of
+from spark_eos.protocol.publication import Publication
 from spark_eos.storage import MemoryStore
 from tests.clients.group_world import beats, held, member_id, settle
 from tests.log.fakes import FakeClock
@@ -304,6 +308,28 @@ def hours_ahead(world, name, value):
     return (world.log.follow().timestamp_ms - before) // 3_600_000
 
 
+def warned(world, name, value):
+    """What is said of a log where everything is a hundred seconds late, and that many batches are small."""
+    world.topic()
+    world.fill(b"1")
+    with world.producer(transactional_id="app", transaction_timeout_ms=900_000) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("t", b"x")
+        producer.flush()
+        world.admin.alter_group_offsets("g", {AT: 0})
+        world.admin.alter_log({name: value})
+        state, late = world.log.follow(), {"time_ms": 100_000}
+        state = state._replace(publications=Map({"p": Publication("p", "delta", Map(), ())}))
+        lags = [
+            lag._replace(**late) for lag in lags_of(state, world.log.clock.now_ms()) if lag.kind == "group"
+        ]
+        lags.append(lags[0]._replace(kind="publication", name="p"))
+        small = {(state.topics["t"].topic_id, 0): 100}
+        seen = Seen(state, state.producer_of("app").started_ms + 100_000, lags, small)
+        return [one.name for one in troubles_of(seen)]
+
+
 def readable(world, name, value):
     """How many seconds of a log of 200 can be read entry by entry."""
     log = Log.create(MemoryStore(), world.log.clock, snapshot_interval=2, config={name: value})
@@ -318,6 +344,10 @@ def readable(world, name, value):
 
 LOG = {
     "entry.timestamp.after.max.ms": Effect(hours_ahead, {"3600000": 0, "172800000": 48}),
+    "health.lag.max.ms": Effect(warned, {"99999": ["group behind"], "100000": []}),
+    "health.publication.lag.max.ms": Effect(warned, {"99999": ["publication behind"], "100000": []}),
+    "health.small.batches.max": Effect(warned, {"99": ["small batches"], "100": []}),
+    "health.transaction.max.ms": Effect(warned, {"99999": ["held back"], "100000": []}),
     "metadata.max.retention.ms": Effect(readable, {"1": 20, "60000": 60, "3600000": 200}),
     "offsets.retention.minutes": Effect(expired, {"1": ([], [], ["g"]), "2": ([], [], [])}),
     "producer.id.expiration.ms": Effect(expired, {"99000": ([0], [], []), "101000": ([], [], [])}),
@@ -603,7 +633,7 @@ def many_beats(world, name, value):
         heart = heartbeat_name("g", member_id(consumer))
         pause = threading.Event()
         for _ in range(6000 if value == "10" else 10):
-            if int(world.store.read(heart).to_pybytes()) > 5:
+            if int(world.store.read(heart).to_pybytes().split()[0]) > 5:
                 return True
             pause.wait(0.01)
         return False

@@ -183,6 +183,8 @@ def clock(
 ) -> None:
     """Compare the clocks of the log, the store and this machine."""
     from spark_eos.log.time_travel import iso
+    from spark_eos.monitoring.troubles.of_state import CLOCK_MS
+    from spark_eos.monitoring.troubles.trouble import age
 
     client = admin(url, command_config)
     found = client.mend_clock() if mend else client.describe_clock()
@@ -191,6 +193,12 @@ def clock(
         return
     for name, time_ms in (("log", found.log_ms), ("store", found.store_ms), ("machine", found.machine_ms)):
         print(f"{name:<8} {'cannot tell' if time_ms is None else iso(time_ms)}")
+    if found.store_ms is not None and abs(found.machine_ms - found.store_ms) > CLOCK_MS:
+        apart_ms = found.machine_ms - found.store_ms
+        print(
+            f"this machine's clock is wrong: it is {age(abs(apart_ms))} {'ahead of' if apart_ms > 0 else 'behind'} the "
+            "store's: set it"
+        )
     if found.is_ahead:
         print("a wrong clock has driven the log's time ahead: `eoslog clock --mend` sets it back")
 

@@ -9,6 +9,7 @@ __all__ = ["LOG"]
 
 _WHOLE = Integer(1, 10**18 - 1)
 _EXPIRY = "protocol/actions/expiry.py"
+_HEALTH = "monitoring/troubles/of_state.py"
 
 LOG = Table(
     "log setting",
@@ -18,6 +19,38 @@ LOG = Table(
         3_600_000,
         "So far ahead of the log's time, or of the store's, a client's clock is believed.",
         "log/timekeeping.py",
+        "eoslog",
+    ),
+    Option(
+        "health.lag.max.ms",
+        _WHOLE,
+        300_000,
+        "A reader whose first unread record is older is behind: `eoslog status` and the page warn.",
+        _HEALTH,
+        "eoslog",
+    ),
+    Option(
+        "health.publication.lag.max.ms",
+        _WHOLE,
+        7_200_000,
+        "Tables that lack an older record are behind.",
+        _HEALTH,
+        "eoslog",
+    ),
+    Option(
+        "health.small.batches.max",
+        _WHOLE,
+        10_000,
+        "A topic with more small batches, which rolling would join, is warned of.",
+        _HEALTH,
+        "eoslog",
+    ),
+    Option(
+        "health.transaction.max.ms",
+        _WHOLE,
+        900_000,
+        "A transaction that holds something back for longer is warned of, also within its timeout.",
+        _HEALTH,
         "eoslog",
     ),
     Option(

@@ -85,6 +85,11 @@ class Lag(NamedTuple):
         """Offsets that open transactions hold back from ``read_committed`` readers."""
         return self.end - self.last_stable_offset
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether there is something to read, and how much of it was read is not in the log: nothing was committed."""
+        return self.offsets is None and self.end > self.start
+
 
 class LagTotal(NamedTuple):
     """How far one reader is behind in all its partitions.

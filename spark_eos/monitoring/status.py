@@ -12,19 +12,21 @@ from spark_eos.errors import EosLogError
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.log import Log
+from spark_eos.log.timekeeping import is_ahead
 from spark_eos.monitoring.activity import Activity, Watch
 from spark_eos.monitoring.fencings import Fencing, fencings
+from spark_eos.monitoring.members import silent_members
 from spark_eos.monitoring.metrics.measured_store import LookingStore
 from spark_eos.monitoring.metrics.points import safe_url
 from spark_eos.monitoring.metrics.sizes import Sizes
-from spark_eos.monitoring.troubles import LOG, Trouble, age, troubles_of, worst_first
+from spark_eos.monitoring.troubles.of_state import Seen, of_snapshots, troubles_of
+from spark_eos.monitoring.troubles.trouble import LOG, Trouble, age, worst_first
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 from spark_eos.storage.two_stores import is_apart
 from spark_eos.storage.urls import data_store
 
 __all__ = ["Space", "Status", "space_of", "status_of"]
 
-_UNSEALED = 1000
 _FENCED_MS = 3_600_000
 _ENTRIES = 100
 """Entries in which it is looked for producers that were fenced in the last hour."""
@@ -70,7 +72,11 @@ def status_of(
     clock: Clock = SYSTEM,
     space: Callable[[Store], Space | None] = space_of,
 ) -> Status:
-    """Look at a log once. It never writes: the store that it uses refuses to. An error of the log is a trouble."""
+    """Look at a log once. An error of the log is a trouble.
+
+    It never writes: the store that it uses refuses to. Only where the log's time and this machine's contradict each
+    other the store is asked for its own, for which it makes an object of the moment.
+    """
     inner = url if isinstance(url, Store) else open_store(url, settings)
     store = LookingStore(inner)
     label = safe_url(store.url)
@@ -83,14 +89,29 @@ def status_of(
     state = log.state
     if is_apart(state.data_url):
         found += _space(space(data_store(state.data_url, inner.settings)))
-    small = {key: one.small for key, one in Sizes().of(state).items()}
-    found += troubles_of(state, activity.lags, activity.now_ms, small)
-    for look in (_snapshots, _fenced):
+    for look in (_of_state, _snapshots, _fenced):
         try:
-            found += look(log, activity.now_ms)
+            found += look(log, activity)
         except EosLogError as error:
             found.append(_of_error(error, settings))
     return Status(label, activity, worst_first(found))
+
+
+def _of_state(log: Log, activity: Activity) -> list[Trouble]:
+    state, now_ms = log.state, activity.now_ms
+    small = {key: one.small for key, one in Sizes().of(state).items()}
+    silent = silent_members(log, state, now_ms)
+    store_ms = _store_ms(log) if is_ahead(state, now_ms) else None
+    return troubles_of(Seen(state, now_ms, activity.lags, small, silent, store_ms))
+
+
+def _store_ms(log: Log) -> int | None:
+    """The time by the store's clock; None if it cannot tell, or these credentials may not make the object for it."""
+    assert isinstance(log.store, LookingStore)
+    try:
+        return log.store.inner.now_ms()
+    except EosLogError:
+        return None
 
 
 def _of_error(error: EosLogError, settings: Settings) -> Trouble:
@@ -127,26 +148,17 @@ def _space(space: Space | None) -> Iterator[Trouble]:
     )
 
 
-def _snapshots(log: Log, _: int) -> Iterator[Trouble]:
+def _snapshots(log: Log, _: Activity) -> Iterator[Trouble]:
     found = (paths.snapshot_seq(info.name) for info in log.store.list(paths.SNAPSHOTS))
-    unsealed = log.state.seq - max((seq for seq in found if seq is not None), default=0)
-    if unsealed > _UNSEALED:
-        yield Trouble(
-            "warning",
-            "no snapshot",
-            f"{unsealed} entries came after the newest snapshot: opening the log reads all of them",
-            "runbooks/snapshots-missing.md",
-            (("maintain", LOG, "--only", "snapshot,retire", "--dry-run"),),
-            (("maintain", LOG, "--only", "snapshot,retire"),),
-        )
+    return of_snapshots(log.state, max((seq for seq in found if seq is not None), default=0))
 
 
-def _fenced(log: Log, now_ms: int) -> Iterator[Trouble]:
+def _fenced(log: Log, activity: Activity) -> Iterator[Trouble]:
     """Ids whose producer was fenced a while ago with something open. Often is a fight, or a program that crashes.
 
     A program that ends and is started again, as cron does, has nothing open: that is a restart, and no trouble.
     """
-    state = log.state
+    state, now_ms = log.state, activity.now_ms
     since_ms = now_ms - _FENCED_MS
     if not any(one.epoch > 0 and one.last_ms >= since_ms for one in state.producers.values()):
         return
@@ -175,4 +187,5 @@ def _fenced(log: Log, now_ms: int) -> Iterator[Trouble]:
             "its id: find out why it crashes"
             if is_fight
             else "stop the old program, if it runs on",
+            name,
         )

@@ -106,6 +106,13 @@ class Follower:
         """The time of this machine."""
         return self._clock.now_ms()
 
+    def store_ms(self) -> int | None:
+        """The time by the store's clock, for which it makes an object of the moment; None if it cannot tell."""
+        try:
+            return self._inner.now_ms()
+        except EosLogError:
+            return None
+
     def writer(self) -> Log:
         """A handle that may write, for what a person has confirmed."""
         return Log.open(self._inner, self._clock).without_maintenance()

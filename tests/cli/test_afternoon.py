@@ -169,12 +169,12 @@ def test_a_hanging_transaction(terminal, stack, log_url):
     assert len([line for line in shown.splitlines() if line.isdecimal()]) == 8
 
 
-def test_a_transaction_that_is_slow_and_not_past_its_timeout(terminal, stack, log_url, monkeypatch):
+def test_a_transaction_that_is_slow_and_not_past_its_timeout(terminal, stack, log_url):
     log = Log.create(log_url)
     Admin(log).create_topic("orders", 1)
     opened(stack, log, "teller", **{"transaction.timeout.ms": 900_000})
     assert terminal.troubles(log_url, code=0) == {}
-    monkeypatch.setattr("spark_eos.monitoring.troubles._HELD_MS", -1)
+    Admin(log).alter_log({"health.transaction.max.ms": "1"})
     trouble = terminal.troubles(log_url)["held back"]
     assert "within its timeout" in trouble["text"]
     assert "EoslogLsoStuck" in page_of(trouble)
@@ -183,36 +183,36 @@ def test_a_transaction_that_is_slow_and_not_past_its_timeout(terminal, stack, lo
 # -- Readers that lag -------------------------------------------------------------------------------
 
 
-def committed_late(monkeypatch):
+def committed_late(log):
     """From now on it is some minutes later for `eoslog status`, and for nothing else."""
-    monkeypatch.setattr("spark_eos.monitoring.troubles._BEHIND_MS", 0)
+    Admin(log).alter_log({"health.lag.max.ms": "1"})
 
 
-def test_a_query_that_has_ended(terminal, log_url, monkeypatch):
+def test_a_query_that_has_ended(terminal, log_url):
     log = Log.create(log_url)
     Admin(log).create_topic("orders", 1)
     send(log, 10, ago_ms=HOURS_MS)
     micro_batch(log, "orders", 4)
-    committed_late(monkeypatch)
+    committed_late(log)
 
     trouble = terminal.troubles(log_url)["query behind"]
     assert trouble["text"].startswith(
         "query 'copy' is 6 records and 2 h behind in orders-0; it has committed offsets"
     )
     assert "start it again on its checkpoint" in trouble["do"][0]
-    assert "EoslogQueryLagGrows" in page_of(trouble)
+    assert "EoslogQueryBehind" in page_of(trouble)
     for look in trouble["look"]:
         assert "copy" in terminal.run(look)
     micro_batch(log, "orders", 10, first=4, number=1)  # The query was started again.
     assert terminal.troubles(log_url, code=0) == {}
 
 
-def test_a_group_without_consumers(terminal, log_url, monkeypatch):
+def test_a_group_without_consumers(terminal, log_url):
     log = Log.create(log_url)
     Admin(log).create_topic("orders", 1)
     send(log, 10, ago_ms=HOURS_MS)
     Admin(log).alter_group_offsets("billing", {TopicPartition("orders", 0): 4})
-    committed_late(monkeypatch)
+    committed_late(log)
 
     trouble = terminal.troubles(log_url)["group behind"]
     assert "is 6 records and 2 h behind in orders-0" in trouble["text"]

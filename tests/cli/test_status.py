@@ -9,19 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from spark_eos import Admin, Log, Producer, TopicPartition
+from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
 from spark_eos.cli.command import main
-from spark_eos.errors import StoreUnavailableError
+from spark_eos.clients.admin import ClockDescription
+from spark_eos.clients.consumer.heartbeat import HeartbeatThread, heartbeat_name
+from spark_eos.errors import GroupNotEmptyError, StoreUnavailableError
 from spark_eos.log import paths
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.monitoring import status as status_module
 from spark_eos.monitoring.fencings import fencings
 from spark_eos.monitoring.status import Space, status_of
-from spark_eos.monitoring.troubles import LOG, troubles_of
+from spark_eos.monitoring.troubles import of_state
+from spark_eos.monitoring.troubles.of_state import Seen, troubles_of
+from spark_eos.monitoring.troubles.trouble import LOG
 from spark_eos.protocol.actions import (
     CommitOffsets,
     Entry,
     InitProducer,
+    JoinGroup,
     PartitionOffset,
     RaiseStagingFloor,
     Request,
@@ -31,6 +36,7 @@ from spark_eos.protocol.types import ProducerStamp
 from spark_eos.storage import MemoryStore
 from spark_eos.tables import Tables
 from spark_eos.tables.delta import DeltaTarget
+from tests.clients.group_world import beats
 from tests.expiration import no_expiration
 from tests.log.fakes import FakeClock
 from verification.retiring import RETIRED_AT_ONCE
@@ -162,12 +168,143 @@ def test_a_clock_that_was_ahead(log, clock):
     log.commit(lambda _: (RaiseStagingFloor(1),))
     clock.now -= 3 * HOUR_S
     (one,) = look(log, clock).troubles
-    assert (one.name, one.cure) == ("clock", (("clock", LOG, "--mend"),))
+    assert (one.name, one.cure) == ("clock", ())
     assert "3 h ahead" in one.text
+    assert "which of them is wrong is not known" in one.text
+
+
+@pytest.mark.parametrize(
+    ("store_h", "is_slow", "is_driven"), [(0, False, True), (3, True, False), (1.5, True, True)]
+)
+def test_which_clock_is_wrong(log, clock, store_h, is_slow, is_driven):
+    """The log's time is three hours ahead of this machine's, and the store's is between them."""
+    now_ms = clock.now_ms()
+    clock.now += 3 * HOUR_S
+    log.commit(lambda _: (RaiseStagingFloor(1),))
+    store_ms = now_ms + int(store_h * HOUR_S * 1000)
+    (one,) = troubles_of(Seen(log.state, now_ms, [], {}, store_ms=store_ms))
+    assert ("This machine's clock is wrong" in one.text, "The log's time is wrong" in one.text) == (
+        is_slow,
+        is_driven,
+    )
+    assert one.cure == ((("clock", LOG, "--mend"),) if is_driven and not is_slow else ())
+
+
+class StoreWithClock(MemoryStore):
+    def __init__(self, clock):
+        super().__init__()
+        self.clock, self.asked = clock, 0
+
+    def now_ms(self):
+        self.asked += 1
+        return self.clock.now_ms()
+
+
+def test_the_store_is_asked_for_the_time_where_clocks_contradict_each_other(clock):
+    store = StoreWithClock(clock)
+    log = Log.create(store, clock)
+    store.asked = 0
+    assert status_of(store, clock=clock).troubles == []
+    assert store.asked == 0
+    slow = FakeClock()
+    slow.now = clock.now - 3 * HOUR_S
+    (one,) = status_of(store, clock=slow).troubles
+    assert "This machine's clock is wrong: the store's is 3 h ahead" in one.text
+    assert (one.cure, store.asked) == ((), 1)
+    assert log.state.seq == 0
+
+
+@pytest.mark.parametrize(
+    ("apart_h", "told"), [(-3, "3 h behind the store's"), (3, "3 h ahead of the store's")]
+)
+def test_clock_says_that_this_machines_is_wrong(clock, capsys, monkeypatch, apart_h, told):
+    now_ms = clock.now_ms()
+    found = ClockDescription(now_ms, now_ms, now_ms + apart_h * 3_600_000, is_ahead=False)
+    monkeypatch.setattr(Admin, "describe_clock", lambda _: found)
+    assert main(["clock", "memory://clocks"]) == 0
+    assert f"this machine's clock is wrong: it is {told}: set it\n" in capsys.readouterr().out
+
+
+def test_a_group_that_has_committed_nothing(log, clock):
+    with Consumer(log, {"group.id": "g", "enable.auto.commit": False}) as consumer:
+        consumer.subscribe(["orders"])
+        consumer.poll(0)
+        assert levels(look(log, clock)) == []  # There is nothing to read.
+        send(log, 150)
+        (one,) = look(log, clock).troubles
+        assert (one.level, one.name, one.about) == ("note", "lag unknown", "g")
+        assert "orders-0" in one.text
+        assert "up to 150 offsets" in one.text
+        consumer.poll(0)
+        consumer.commit()
+        assert levels(look(log, clock)) == []
+
+
+def test_a_member_that_was_killed(log, clock, monkeypatch):
+    """It was the last one: no other member removes it."""
+    monkeypatch.setattr(HeartbeatThread, "start", lambda _thread: None)
+    consumer = Consumer(log, {"group.id": "g", "enable.auto.commit": False, "client.id": "till"})
+    consumer.subscribe(["orders"])
+    consumer.poll(0)
+    member = next(iter(log.follow().groups["g"].members))
+    beats(consumer).step()
+    clock.now += 89
+    assert levels(look(log, clock)) == []
+    clock.now += 2
+    (one,) = look(log, clock).troubles
+    assert (one.level, one.name, one.about) == ("warning", "silent member", "g")
+    assert f"1 of 1 members of group 'g' show no sign of life: {member!r} (till) for 91.0 s" in one.text
+    assert one.cure == (("groups", "remove-members", LOG, "--group", "g"),)
+    for call in (
+        Admin(log).delete_group,
+        lambda group: Admin(log).reset_group_offsets(group, to_earliest=True, partitions=["orders"]),
+    ):
+        with pytest.raises(GroupNotEmptyError, match="eoslog groups remove-members"):
+            call("g")
+    Admin(log).remove_members_from_group("g")
+    assert levels(look(log, clock)) == []
+
+
+def test_a_member_without_any_sign(log, clock):
+    """The log was restored, say: signs of life are not in a backup."""
+    log.commit(lambda _: (JoinGroup("g", "m", ("orders",), ("range",), 45_000),))
+    (one,) = look(log, clock).troubles
+    assert (one.level, one.name) == ("note", "silent member")
+    assert "'m', none is in the store" in one.text
+
+
+def test_of_many_members_those_that_are_silent_are_removed(log, clock):
+    for number in range(3):
+        join = (JoinGroup("g", f"m{number}", ("orders",), ("range",), 45_000),)
+        log.commit(lambda _, join=join: join)
+        log.store.overwrite(heartbeat_name("g", f"m{number}"), b"1 %d" % (clock.now_ms() - number * 60_000))
+    (one,) = look(log, clock).troubles
+    assert one.cure == (("groups", "remove-members", LOG, "--group", "g", "--member", "m2"),)
+
+
+def test_a_wide_transaction_within_its_timeout_is_named(log, clock):
+    began(log, "wide", **{"transaction.timeout.ms": 900_000})
+    send(log, 1000)
+    clock.now += 59
+    assert levels(look(log, clock)) == []
+    clock.now += 1
+    (one,) = look(log, clock).troubles
+    assert (one.level, one.name, one.cure, one.about) == ("note", "held back", (), "wide")
+    assert "holds back 1001 offsets of orders-0 from offset 0" in one.text
+
+
+def test_a_prepared_transaction_is_not_to_be_aborted_from_here(log, clock):
+    producer = began(log, "bank", **{"transaction.two.phase.commit.enable": True})
+    producer.prepare_transaction()
+    clock.now += 901
+    (one,) = look(log, clock).troubles
+    assert (one.level, one.name, one.cure) == ("warning", "held back", ())
+    assert "prepared, and waits for the decision of another system" in one.text
+    assert one.page == "runbooks/prepared-waits.md"
 
 
 def test_entries_without_a_snapshot(clock, monkeypatch):
-    monkeypatch.setattr(status_module, "_UNSEALED", 10)
+    monkeypatch.setattr(of_state, "UNSEALED", 10)
     log = Log.create(MemoryStore(), clock, snapshot_interval=5, config=RETIRED_AT_ONCE)
     log.does_maintenance = False
     for number in range(12):
@@ -183,7 +320,7 @@ def test_small_batches(log, clock):
     now_ms = clock.now_ms()
     for count, expected in ((5_000, []), (5_001, ["small batches"])):
         small = {(topic_id, 0): 5_000, (topic_id, 1): count}
-        assert [one.name for one in troubles_of(log.state, [], now_ms, small)] == expected
+        assert [one.name for one in troubles_of(Seen(log.state, now_ms, [], small))] == expected
 
 
 @pytest.mark.parametrize(

@@ -377,7 +377,7 @@ def test_a_thread_beats_from_the_first_poll_until_close(quick):
 
         def beaten(times):
             try:
-                return int(quick.log.store.read(name).to_pybytes()) >= times
+                return int(quick.log.store.read(name).to_pybytes().split()[0]) >= times
             except ObjectNotFoundError:
                 return False
 

@@ -188,6 +188,7 @@ WRITING = {
     "vacuum",
     "maintain",
     "--mend",
+    "remove-members",
     "--execute",
 }
 

@@ -14,15 +14,16 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from spark_eos import Admin, Log, Producer, TopicPartition
+from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
 from spark_eos.cli.command import main
+from spark_eos.clients.consumer.heartbeat import heartbeat_name
 from spark_eos.errors import CommitOutcomeUnknownError
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Retry
 from spark_eos.monitoring import register
 from spark_eos.monitoring.metrics import measured_store
 from spark_eos.monitoring.metrics.watch import LogWatch
-from spark_eos.protocol.actions import RaiseStagingFloor
+from spark_eos.protocol.actions import JoinGroup, RaiseStagingFloor
 from spark_eos.storage import open_store
 from spark_eos.tables import Tables
 from spark_eos.tables.delta import DeltaTarget
@@ -160,7 +161,7 @@ def lso_stuck(world):
     world.follow("lso-stuck.md", "eoslog transactions abort")
 
 
-def group_lag_grows(world):
+def group_behind(world):
     Admin(world.log).alter_group_offsets("billing", {TopicPartition("orders", 0): 1})
 
     def read():
@@ -170,13 +171,14 @@ def group_lag_grows(world):
 
     world.each_minute = read
     yield 20
-    world.each_minute = world.send
+    world.send(7)
+    world.each_minute = lambda: None  # It stands still, and nothing new comes.
     yield 40
     world.follow("group-lag.md", "eoslog groups reset-offsets")
     world.each_minute = read
 
 
-def query_lag_grows(world):
+def query_behind(world):
     micro_batch(world.log, "orders", 1)
     world.each_minute = lambda: None
     yield 20
@@ -185,6 +187,31 @@ def query_lag_grows(world):
     world.each_minute = lambda: None
     end = world.log.follow().partitions[world.log.topic("orders").topic_id, 0].end
     micro_batch(world.log, "orders", end, first=1, number=1)
+
+
+def lag_unknown(world):
+    yield 5
+    consumer = Consumer(world.log, {"group.id": "billing", "enable.auto.commit": False})
+    world.stack.callback(consumer.close)
+    consumer.subscribe(["orders"])
+    world.each_minute = lambda: consumer.poll(0)
+    yield 20
+    world.each_minute = lambda: (consumer.poll(0), consumer.commit())
+
+
+def silent_member(world):
+    member = JoinGroup("billing", "m", ("orders",), ("range",), 45_000)
+    world.log.commit(lambda _: (member,))
+    Admin(world.log).alter_log({"entry.timestamp.after.max.ms": 10**9})
+
+    def beat():
+        world.store.overwrite(heartbeat_name("billing", "m"), b"1 %d" % world.clock.now_ms())
+
+    world.each_minute = beat
+    yield 10
+    world.each_minute = lambda: None  # Its process was killed.
+    yield 10
+    world.follow("silent-member.md", "eoslog groups remove-members")
 
 
 def records_lost(world):
@@ -325,8 +352,10 @@ TROUBLES = {
     "EoslogHangingTransaction": hanging_transaction,
     "EoslogPreparedWaits": prepared_waits,
     "EoslogLsoStuck": lso_stuck,
-    "EoslogGroupLagGrows": group_lag_grows,
-    "EoslogQueryLagGrows": query_lag_grows,
+    "EoslogGroupBehind": group_behind,
+    "EoslogQueryBehind": query_behind,
+    "EoslogLagUnknown": lag_unknown,
+    "EoslogSilentMember": silent_member,
     "EoslogRecordsLost": records_lost,
     "EoslogNoCommits": no_commits,
     "EoslogInDoubt": in_doubt,
@@ -349,7 +378,7 @@ def test_all_alerts_have_a_trouble():
 
 @pytest.mark.deep(
     "EoslogGarbage",
-    "EoslogGroupLagGrows",
+    "EoslogGroupBehind",
     "EoslogLsoStuck",
     "EoslogPublicationBehind",
     "EoslogSmallBatches",

@@ -18,7 +18,7 @@ _OF_ACTIVITY = ("tests/monitoring/test_activity.py",)
 _OF_WATCH = ("tests/monitoring/test_log_watch.py", "-k", "not bucket_that and not in_a_bucket")
 _OF_METRICS = ("tests/monitoring/test_metrics.py",)
 
-_TROUBLES, _STATUS = "spark_eos/monitoring/troubles.py", "spark_eos/monitoring/status.py"
+_TROUBLES, _STATUS = "spark_eos/monitoring/troubles", "spark_eos/monitoring/status.py"
 _OF_STATUS = ("tests/cli/test_status.py",)
 _OF_LOOKING = ("tests/cli/test_looking.py", "-k", "writes_nothing")
 
@@ -26,17 +26,41 @@ MUTANTS = (
     # -- what is wrong ------------------------------------------------------------------------------------
     Mutant(
         "in-time-is-hanging",
-        _TROUBLES,
-        "if not one.is_overdue and not (one.age_ms > _HELD_MS and one.held_back):",
-        "if not one.is_overdue and not one.held_back:",
+        f"{_TROUBLES}/transactions.py",
+        "one.held_back and (is_long or is_wide)",
+        "one.held_back",
         "a transaction that is at work is a trouble",
         _OF_STATUS,
     ),
     Mutant(
+        "unknown-is-caught-up",
+        "spark_eos/monitoring/lag.py",
+        "return self.offsets is None and self.end > self.start",
+        "return False",
+        "a group that has committed nothing is fine",
+        _OF_STATUS,
+    ),
+    Mutant(
+        "silent-for-ever",
+        "spark_eos/monitoring/members.py",
+        "if silent_ms < _PATIENCE * member.session_timeout_ms:",
+        "if True:",
+        "a member that was killed is a healthy one",
+        _OF_STATUS,
+    ),
+    Mutant(
+        "the-wrong-clock",
+        f"{_TROUBLES}/of_state.py",
+        "if is_driven and not is_slow:",
+        "if is_driven or is_slow:",
+        "a machine with a wrong clock is told to mend the log's time",
+        _OF_STATUS,
+    ),
+    Mutant(
         "lost-is-not-told",
-        _TROUBLES,
-        "lost = [one for one in parts if one.lost]",
-        "lost = [one for one in parts if one.lost > one.end]",
+        f"{_TROUBLES}/readers.py",
+        "gone = [one for one in parts if one.lost]",
+        "gone = [one for one in parts if one.lost > one.end]",
         "records were deleted before they were read, and status says nothing",
         ("tests/cli/test_afternoon.py", "-k", "retention"),
     ),

@@ -22,7 +22,7 @@ def status(tmp_path, capfd):
 
 
 @pytest.mark.deep
-def test_a_query_that_has_ended_is_found_and_started_again(spark, tmp_path, status, capfd, monkeypatch):
+def test_a_query_that_has_ended_is_found_and_started_again(spark, tmp_path, status, capfd):
     url, checkpoint = str(tmp_path / "log"), str(tmp_path / "checkpoint")
     log = Log.create(url)
     for topic in ("orders", "bills"):
@@ -47,7 +47,7 @@ def test_a_query_that_has_ended_is_found_and_started_again(spark, tmp_path, stat
     assert "query behind" not in status(0)
     send(6)
     # Its last micro-batch was a moment ago: to a real operator it would be minutes.
-    monkeypatch.setattr("spark_eos.monitoring.troubles._BEHIND_MS", 0)
+    Admin(log).alter_log({"health.lag.max.ms": "1"})
     shown = status(1)
     assert "query 'billing' is 6 records and 2 h behind in orders-0" in shown
     assert "start it again on its checkpoint" in shown

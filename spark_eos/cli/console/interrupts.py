@@ -22,7 +22,7 @@ class Interrupts:
     """The signal that came, if one did.
 
     What a handler raises in a finalizer or a callback of a weak reference goes no further (each ``import`` has one, for
-    the lock of the module): whoever is about to do what cannot be taken back, or to wait once more, looks here.
+    the lock of the module). A command looks here before it does what cannot be taken back, or waits once more.
     """
 
     def __init__(self) -> None:

@@ -86,9 +86,14 @@ def _readers_told(look: Activity) -> str:
     readers = len({(one.kind, one.name) for one in look.lags})
     if not readers:
         return "no readers"
+    told = counted(readers, "reader")
     worst = max(one.time_ms or 0 for one in look.lags)
-    count = counted(readers, "reader")
-    return f"{count}, up to {age_text(worst)} behind" if worst else f"{count}, all caught up"
+    unknown = len({(one.kind, one.name) for one in look.lags if one.is_unknown})
+    if worst:
+        told += f", up to {age_text(worst)} behind"
+    if unknown:
+        return f"{told}, {unknown} that {'has' if unknown == 1 else 'have'} not committed: lag unknown"
+    return told if worst else f"{told}, all caught up"
 
 
 def _open_told(look: Activity) -> str:

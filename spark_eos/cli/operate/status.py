@@ -14,7 +14,7 @@ from spark_eos.cli.parsing import Command
 
 if TYPE_CHECKING:
     from spark_eos.monitoring.status import Status
-    from spark_eos.monitoring.troubles import Trouble
+    from spark_eos.monitoring.troubles.trouble import Trouble
 
 __all__ = ["app"]
 
@@ -45,7 +45,7 @@ def status(urls: Urls, command_config: ConfigFile = None, as_json: Json = False)
 
 
 def _print(found: Status, config_file: str | None) -> None:
-    from spark_eos.monitoring.troubles import LEVELS, LOG
+    from spark_eos.monitoring.troubles.trouble import LEVELS, LOG
 
     if found.activity is None:
         print(printable(found.log))
@@ -72,7 +72,7 @@ def _print(found: Status, config_file: str | None) -> None:
 
 def _command(words: tuple[str, ...], found: Status, config_file: str | None) -> str:
     """As it is typed into a shell, for this log."""
-    from spark_eos.monitoring.troubles import LOG
+    from spark_eos.monitoring.troubles.trouble import LOG
 
     config = () if config_file is None else ("--command-config", config_file)
     return printable(shlex.join(["eoslog", *(found.log if word == LOG else word for word in words), *config]))

@@ -207,8 +207,8 @@ class GroupAdmin(AdminBase):
             known = state.groups.get(group)
             if known is not None and known.members:
                 raise GroupNotEmptyError(
-                    f"offsets of group {group!r} can only be reset while it has no members: it is "
-                    f"{known.status} with {len(known.members)}. Stop them first"
+                    f"group {group!r} cannot be reset while it has members ({len(known.members)}): stop them, or "
+                    "remove those whose processes are gone (eoslog groups remove-members)"
                 )
             return {at: chosen_offset(reset, state, group, at, found) for at in wanted}
 

@@ -19,9 +19,10 @@ from spark_eos.errors import EosLogError, ObjectNotFoundError
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import Action, LeaveGroup
 from spark_eos.protocol.state import Member, State
+from spark_eos.storage import Data
 from spark_eos.storage.forks import tell_in_child
 
-__all__ = ["HeartbeatThread", "Heartbeats", "heartbeat_name"]
+__all__ = ["HeartbeatThread", "Heartbeats", "heartbeat_name", "written_ms"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -32,6 +33,11 @@ _LONGEST_PART = 200
 def heartbeat_name(group_id: str, member_id: str) -> str:
     """Where a member shows that it is alive."""
     return f"_groups/{_part(group_id)}/{_part(member_id)}"
+
+
+def written_ms(content: Data) -> int:
+    """When a sign of life was written, by the clock of the member's machine. For people: members count by their own."""
+    return int(bytes(content).partition(b" ")[2])
 
 
 class _Look(NamedTuple):
@@ -120,7 +126,8 @@ class Heartbeats:
             self._delete(member_id)
             return
         self._beats += 1
-        self._log.store.overwrite(heartbeat_name(self._group_id, member_id), b"%d" % self._beats)
+        content = b"%d %d" % (self._beats, self._log.clock.now_ms())
+        self._log.store.overwrite(heartbeat_name(self._group_id, member_id), content)
         if self.member_id != member_id:
             self._delete(member_id)  # It left while its last beat was on the way.
             return

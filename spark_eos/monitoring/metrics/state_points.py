@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import NamedTuple
 
 from spark_eos.monitoring.lag import Lag
+from spark_eos.monitoring.members import SilentMember
 from spark_eos.monitoring.metrics.entry_counts import EntryCounts
 from spark_eos.monitoring.metrics.points import Point, point
 from spark_eos.monitoring.metrics.sizes import Size
@@ -26,6 +28,7 @@ class Seen(NamedTuple):
     counts: EntryCounts
     sizes: Mapping[PartitionKey, Size]
     lags: tuple[Lag, ...]
+    silent: tuple[SilentMember, ...]
     by_partition: bool
 
 
@@ -36,8 +39,10 @@ def state_points(seen: Seen) -> Iterator[Point]:
     open_ms = _open_since(seen.state)
     for name in sorted(seen.state.topics):
         yield from _of_topic(seen, seen.state.topics[name], open_ms)
+    silent = Counter(one.group for one in seen.silent)
     for group in sorted(seen.state.groups):
         yield point("eoslog.consumer_group.members", len(seen.state.groups[group].members), seen.log, group)
+        yield point("eoslog.consumer_group.silent_members", silent[group], seen.log, group)
     for query in sorted(seen.state.queries):
         yield point("eoslog.query.batch", seen.state.queries[query].batch_id, seen.log, query)
     for name in sorted(seen.state.publications):
@@ -119,6 +124,8 @@ def _lag_points(seen: Seen) -> Iterator[Point]:
         parts = list(found)
         noun, labels = _NOUNS[kind], (seen.log, name, topic)
         known = [part for part in parts if part.offsets is not None]
+        if kind == "group":
+            yield point("eoslog.consumer_group.lag_unknown", sum(part.is_unknown for part in parts), *labels)
         if known:
             yield from _sums(noun, labels, known)
         for part in known if seen.by_partition else ():

@@ -181,6 +181,18 @@ _OF_LOGS = (
         "Members of the group",
         "OTel `kafka.consumer_group.members`",
     ),
+    _gauge(
+        "consumer_group.silent_members",
+        "{member}",
+        _OF_GROUP,
+        "Members that have shown no sign of life for twice their `session.timeout.ms`",
+    ),
+    _gauge(
+        "consumer_group.lag_unknown",
+        "{partition}",
+        (*_OF_GROUP, _TOPIC),
+        "Partitions with records that members read, in which the group has committed nothing: their lag is not known",
+    ),
     *_lags("consumer_group", _GROUP, "the group has"),
     _gauge(
         "consumer_group.offset",

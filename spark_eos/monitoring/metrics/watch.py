@@ -13,6 +13,7 @@ from spark_eos.log.clock import SYSTEM, Clock, Retry
 from spark_eos.log.environment import Environment
 from spark_eos.log.log import Log
 from spark_eos.monitoring.lag import lags_at
+from spark_eos.monitoring.members import silent_members
 from spark_eos.monitoring.metrics.debt import Snapshots, garbage
 from spark_eos.monitoring.metrics.entry_counts import EntryCounts
 from spark_eos.monitoring.metrics.measured_store import LookingStore
@@ -148,6 +149,7 @@ class LogWatch:
                 self._counts,
                 self._sizes.of(state),
                 tuple(lags_at(log, state, now_ms)),
+                tuple(silent_members(log, state, now_ms)),
                 self._by_partition,
             )
         )

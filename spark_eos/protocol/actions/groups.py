@@ -206,7 +206,8 @@ def check_committer(
         if members:
             raise UnknownMemberIdError(
                 f"group {group_id!r} has {len(members)} members that subscribed: only they commit for it. Commit "
-                "with the member's own group metadata, use another group.id, or stop them first"
+                "with the member's own group metadata, use another group.id, or stop them first, or remove those whose "
+                "processes are gone (eoslog groups remove-members)"
             )
         return
     known = members.get(member.member_id)

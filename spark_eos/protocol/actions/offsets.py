@@ -97,14 +97,16 @@ def delete_offsets(state: State, action: DeleteOffsets) -> tuple[State, None]:
     if not action.partitions:
         if group.members:
             raise GroupNotEmptyError(
-                f"group {action.group!r} has {len(group.members)} members: stop them, or remove them, first"
+                f"group {action.group!r} has {len(group.members)} members: stop them first, "
+                "or remove those whose processes are gone (eoslog groups remove-members)"
             )
         return groups.forgotten(state, action.group), None
     read = {topic for member in group.members.values() for topic in member.topics}
     for at in action.partitions:
         if at[0] in read:
             raise GroupNotEmptyError(
-                f"group {action.group!r} has members that subscribe to topic {at[0]!r}: stop them first"
+                f"group {action.group!r} has members that subscribe to topic {at[0]!r}: stop them first, or "
+                "remove those whose processes are gone (eoslog groups remove-members)"
             )
         if at in offsets:
             offsets = offsets.delete(at)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 from immutables import Map
 
 from spark_eos.errors import InvalidRequestError
-from spark_eos.monitoring.lag import LagTotal, lags_at, totals
+from spark_eos.monitoring.lag import Lag, totals
 from spark_eos.protocol.state import Group, State
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.ui.answers import points, spark
+from spark_eos.ui.areas.troubles import commands, lags_now, troubles
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.question import Answer, Question, page
 
 __all__ = ["groups", "show_group", "show_query"]
 
-_LAGS_S = 3
+_OF_WRITERS = {"hanging transaction", "held back"}
+"""Troubles whose name is a ``transactional.id``: a query has one, too."""
 
 
 def groups(follower: Follower, question: Question) -> Answer:
@@ -56,8 +57,8 @@ def groups(follower: Follower, question: Question) -> Answer:
 
 
 def show_group(follower: Follower, question: Question) -> Answer:
-    """A group: its members, its lag over time, and a page of its partitions."""
-    state = follower.state
+    """A group: its members, its lag over time, and a page of its partitions. All of it is of one moment."""
+    state, lags = lags_now(follower)
     name = question.text("group")
     if name not in state.groups and name not in state.offsets:
         raise InvalidRequestError(
@@ -80,8 +81,8 @@ def show_group(follower: Follower, question: Question) -> Answer:
         "generation": group.generation,
         "assignor": group.assignor,
         "lag": sum(row["lag"] or 0 for row in rows),
-        "behind": _behind(follower, "group", name),
-        "advice": _advice(follower, name, sum(row["lag"] or 0 for row in rows), rows),
+        "behind": _behind(lags, "group", name),
+        "advice": _advice(follower, state, name, rows),
         "over_time": points(follower.series.lags("group", name)),
         "members": [
             {
@@ -99,7 +100,7 @@ def show_group(follower: Follower, question: Question) -> Answer:
 
 def show_query(follower: Follower, question: Question) -> Answer:
     """A Spark query: its last micro-batch, its lag over time, and a page of the partitions that it reads."""
-    state = follower.state
+    state, lags = lags_now(follower)
     name = question.text("query")
     query = state.queries.get(name)
     if query is None:
@@ -138,38 +139,31 @@ def show_query(follower: Follower, question: Question) -> Answer:
             for source in query.sources
         ],
         "lag": sum(row["lag"] or 0 for row in rows),
-        "behind": _behind(follower, "query", name),
-        "advice": _advice(follower, name, sum(row["lag"] or 0 for row in rows), rows),
+        "behind": _behind(lags, "query", name),
+        "advice": _advice(follower, state, name, rows),
         "over_time": points(follower.series.lags("query", name)),
         "members": [],
         **{f"page_{key}": value for key, value in page(question, rows, lambda row: row).items()},
     }
 
 
-def _behind(follower: Follower, kind: str, name: str) -> Answer | None:
-    """How far a reader is behind in records, bytes and time; None if it reads nothing of this log.
-
-    It reads index pages now and then: once in a few seconds for all browsers together.
-    """
-
-    def measure() -> dict[tuple[str, str], LagTotal]:
-        found = totals(lags_at(follower.log, follower.state, follower.now_ms()))
-        return {(one.kind, one.name): one for one in found}
-
-    known = follower.remember("lags", measure, for_s=_LAGS_S).get((kind, name))
-    if known is None:
+def _behind(lags: list[Lag], kind: str, name: str) -> Answer | None:
+    """How far a reader is behind in records, bytes and time; None if it reads nothing of this log."""
+    of_reader = [one for one in lags if (one.kind, one.name) == (kind, name)]
+    if not of_reader:
         return None
+    (known,) = totals(of_reader)
     return {
         "records": known.records,
         "bytes": known.bytes,
         "time_ms": known.time_ms,
         "exact": known.is_exact,
+        "unknown": sum(one.is_unknown for one in of_reader),
     }
 
 
-def _advice(follower: Follower, name: str, lag: int, rows: list[Answer]) -> list[Answer]:
-    """What may be the cause of a lag, and what to do; with the view that shows more, if one does."""
-    state = follower.state
+def _advice(follower: Follower, state: State, name: str, rows: list[Answer]) -> list[Answer]:
+    """What is wrong with a reader, and what to do; with the view that shows more, if one does."""
     found: list[Answer] = []
     held = 0
     for row in rows:
@@ -179,24 +173,11 @@ def _advice(follower: Follower, name: str, lag: int, rows: list[Answer]) -> list
     if held:
         text = f"open transactions hold back {held:,} offsets of its partitions, which it cannot read until they end"
         found.append({"text": text, "to": "transactions"})
-    if not lag:
-        return found
-    if name in state.queries:
-        cause = (
-            "see whether the query runs: if not, its driver's log has the error; start it again on its checkpoint. If "
-            "it runs, its micro-batches take longer than records take to come: give it more cores, or raise "
-            "maxOffsetsPerTrigger"
-        )
-    elif name in state.groups and state.groups[name].members:
-        cause = (
-            "it has members, which read slower than producers write: add some (up to the number of partitions), or see "
-            "what each record costs them"
-        )
-    else:
-        cause = "it has no member, so no process reads: start its consumers"
-    command = f"eoslog lag LOG --group {shlex.quote(name)}"
-    found.append({"text": f"it is {lag:,} offsets behind; {cause}", "command": command})
-    return found
+    return found + [
+        {"text": f"{one.text}; {one.advice}" if one.advice else one.text, "commands": commands(one, follower)}
+        for one in troubles(follower)
+        if one.about == name and one.name not in _OF_WRITERS
+    ]
 
 
 def _read_partitions(state: State, query: str) -> int:

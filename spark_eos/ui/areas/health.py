@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from spark_eos.log.timekeeping import MEND, is_ahead
 from spark_eos.maintenance.verify.verify import Finding, Verdict, verify
-from spark_eos.protocol.state import State
+from spark_eos.ui.areas.troubles import troubles
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.jobs import Job
 from spark_eos.ui.question import Answer, Question
 
-__all__ = ["check_health", "clock_problem", "health", "job_of"]
+__all__ = ["check_health", "health", "job_of"]
 
 _FINDINGS = 500
 """Findings that are listed; all are counted."""
@@ -27,16 +26,9 @@ def health(follower: Follower, _: Question) -> Answer:
             "problem": follower.error,
             "read_ms": follower.read_ms,
             "now_ms": now_ms,
-            "clock_problem": clock_problem(follower.state, now_ms),
+            "clock_problem": next((one.text for one in troubles(follower) if one.name == "clock"), None),
         },
     }
-
-
-def clock_problem(state: State, now_ms: int) -> str | None:
-    """What is wrong with the log's time."""
-    if not is_ahead(state, now_ms):
-        return None
-    return f"the log's time is ahead of this machine's clock, and what was used since does not expire: {MEND}"
 
 
 def check_health(follower: Follower, question: Question) -> Answer:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from spark_eos.protocol.state import State
 from spark_eos.ui.answers import points, spark
-from spark_eos.ui.areas.health import clock_problem, job_of
-from spark_eos.ui.areas.storage import maintenance_debt
+from spark_eos.ui.areas.health import job_of
 from spark_eos.ui.areas.takeovers import taken_over
-from spark_eos.ui.areas.transactions import overdue
+from spark_eos.ui.areas.troubles import as_found, troubles
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.question import Answer, Question
 
 __all__ = ["overview", "pulse"]
 
-_QUIET_MS = 15 * 60 * 1000
-"""A group or query that is behind and has not committed for so long stands still."""
+_WORST_FIRST = ("bad", "warn", "note")
 
 
 def pulse(follower: Follower) -> Answer:
@@ -53,11 +51,11 @@ def overview(follower: Follower, _: Question) -> Answer:
         "entry_rates": spark(series.entry_rates()),
         "lag": max(series.group_lags.values(), default=0),
         "query_lag": max(series.query_lags.values(), default=0),
-        "attention": _attention(follower, state, now_ms),
+        "attention": _attention(follower, state),
     }
 
 
-def _attention(follower: Follower, state: State, now_ms: int) -> list[Answer]:
+def _attention(follower: Follower, state: State) -> list[Answer]:
     """What an operator should look at, the worst first; ``to`` is the view that shows more."""
     found: list[Answer] = []
     if follower.error is not None:
@@ -69,65 +67,9 @@ def _attention(follower: Follower, state: State, now_ms: int) -> list[Answer]:
         found.append(
             {"level": "bad", "text": f"verify has found {count} damaged or missing objects", "to": "health"}
         )
-    late = overdue(state, now_ms)
-    for producer in late[:5]:
-        held = sum(
-            part.end - part.last_stable_offset
-            for key in producer.touched
-            if (part := state.partitions.get(key)) is not None
-            and part.open.get(producer.producer_id) == part.last_stable_offset
-        )
-        text = (
-            f"the transaction of {producer.transactional_id!r} is open for longer than its timeout and holds back "
-            f"{held:,} offsets"
-        )
-        found.append({"level": "bad", "text": text, "to": "transactions"})
-    if len(late) > 5:
-        found.append(
-            {
-                "level": "bad",
-                "text": f"{len(late) - 5} more transactions are past their timeout",
-                "to": "transactions",
-            }
-        )
-    ahead = clock_problem(state, now_ms)
-    if ahead is not None:
-        found.append({"level": "warn", "text": ahead, "to": "health"})
-    found += _standing(follower, state, now_ms)
+    found += [as_found(one, state) for one in troubles(follower)]
     found += taken_over(follower)
-    found += [
-        {"level": "warn", "text": f"{one['name']}: {one['value']:,}; {one['text']}", "to": "storage"}
-        for one in maintenance_debt(follower)
-        if one["high"]
-    ]
-    for name in sorted(state.publications):
-        if state.publications[name].begun is not None and state.publications[name].published is not None:
-            text = f"publication {name!r} has a version that is not in all tables yet"
-            found.append({"level": "note", "text": text, "to": "publications"})
     if result is None:
         text = "whether a file is damaged or missing is not known: this log was not verified since the page was started"
         found.append({"level": "note", "text": text, "to": "health"})
-    return found[:20]
-
-
-def _standing(follower: Follower, state: State, now_ms: int) -> list[Answer]:
-    """Groups and queries that are behind and have not moved for a while, those with the largest lag."""
-    found: list[Answer] = []
-    lags = sorted(follower.series.group_lags.items(), key=lambda one: -one[1])
-    for name, lag in lags[:50]:
-        offsets = state.offsets.get(name)
-        if lag and offsets and name not in state.queries:
-            last_ms = max(at.timestamp_ms for at in offsets.values())
-            if now_ms - last_ms > _QUIET_MS:
-                minutes = (now_ms - last_ms) // 60_000
-                text = f"group {name!r} is {lag:,} offsets behind and has committed nothing for {minutes:,} minutes"
-                found.append({"level": "warn", "text": text, "to": "group", "name": name})
-    for name, lag in sorted(follower.series.query_lags.items(), key=lambda one: -one[1])[:50]:
-        producer = state.producer_of(name)
-        if lag and producer is not None and now_ms - producer.last_ms > _QUIET_MS:
-            minutes = (now_ms - producer.last_ms) // 60_000
-            text = (
-                f"query {name!r} is {lag:,} offsets behind and has committed nothing for {minutes:,} minutes"
-            )
-            found.append({"level": "warn", "text": text, "to": "query", "name": name})
-    return found[:8]
+    return sorted(found, key=lambda one: _WORST_FIRST.index(one["level"]))[:20]

@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from spark_eos.errors import EosLogError
 from spark_eos.log import paths
 from spark_eos.log.topics import config_value
+from spark_eos.monitoring.troubles.of_state import UNSEALED
 from spark_eos.protocol.state import Partition, State, Topic
 from spark_eos.ui.answers import settings
+from spark_eos.ui.areas.troubles import newest_snapshot, sizes, troubles
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.jobs import Job
 from spark_eos.ui.question import Answer, Question, page
 
-__all__ = ["count_objects", "maintenance_debt", "storage"]
+__all__ = ["count_objects", "storage"]
 
 _FOR_S = 15
 """What is computed over all partitions is computed again after so many seconds at the earliest."""
-
-SMALL_BYTES = 1 << 20
-"""Batches of less on average are many small ones: rolling would join them."""
 
 
 class _Held:
@@ -43,7 +41,7 @@ class _Held:
 
 def storage(follower: Follower, question: Question) -> Answer:
     """What is stored, by topic, and the debt of maintenance."""
-    held, snapshot = follower.remember("held", lambda: _held(follower), for_s=_FOR_S)
+    held = follower.remember("held", lambda: _held(follower), for_s=_FOR_S)
     state = follower.state
     topics = [(topic, held[topic.topic_id]) for topic in state.topics.values() if topic.topic_id in held]
     topics.sort(key=lambda one: (-one[1].bytes, one[0].name))
@@ -53,16 +51,10 @@ def storage(follower: Follower, question: Question) -> Answer:
         "batches": sum(one.batches for one in held.values()),
         "settings": settings(state.config),
         "requests": follower.store.requests,
-        "debt": _debt(state, held, snapshot),
+        "debt": _debt(follower, state, held),
         "counted": _counting(follower).shown,
         **page(question, topics, _row),
     }
-
-
-def maintenance_debt(follower: Follower) -> list[Answer]:
-    """What maintenance has left to do, as it was a minute ago at most."""
-    held, snapshot = follower.remember("held", lambda: _held(follower), for_s=60)
-    return _debt(follower.state, held, snapshot)
 
 
 def count_objects(follower: Follower, question: Question) -> Answer:
@@ -89,30 +81,27 @@ def _row(one: tuple[Topic, _Held]) -> Answer:
     }
 
 
-def _held(follower: Follower) -> tuple[dict[str, _Held], int | None]:
-    """By topic id; and the newest snapshot, None if there is none."""
+def _held(follower: Follower) -> dict[str, _Held]:
+    """By topic id."""
     state = follower.state
     held = {topic.topic_id: _Held() for topic in state.topics.values()}
     for (topic_id, _), part in state.partitions.items():
         if topic_id in held:
             held[topic_id].add(part)
-    try:
-        found = [paths.snapshot_seq(info.name) for info in follower.store.list(paths.SNAPSHOTS)]
-    except EosLogError:
-        return held, None
-    return held, max((seq for seq in found if seq is not None), default=None)
+    return held
 
 
-def _debt(state: State, held: dict[str, _Held], snapshot: int | None) -> list[Answer]:
+def _debt(follower: Follower, state: State, held: dict[str, _Held]) -> list[Answer]:
     """What maintenance would do, each with whether it is more than usual, and what to run."""
-    behind = state.seq - (snapshot or 0)
+    behind = state.seq - (newest_snapshot(follower) or 0)
     unsealed = sum(one.unsealed for one in held.values())
-    small = [one for one in held.values() if one.batches >= 100 and one.bytes < one.batches * SMALL_BYTES]
+    small = sum(one.small for one in sizes(follower).values())
+    has_many = any(one.name == "small batches" for one in troubles(follower))
     return [
         {
             "name": "Entries since the newest snapshot",
             "value": behind,
-            "high": behind > 5 * state.snapshot_interval,
+            "high": behind > UNSEALED,
             "text": f"a snapshot is due each {state.snapshot_interval} entries; opening the log reads those after it",
             "cure": "eoslog maintain LOG",
         },
@@ -125,10 +114,10 @@ def _debt(state: State, held: dict[str, _Held], snapshot: int | None) -> list[An
             "cure": "eoslog maintain LOG",
         },
         {
-            "name": "Topics of many small batches",
-            "value": len(small),
-            "high": bool(small),
-            "text": "topics with at least 100 batches of less than 1 MiB on average; rolling joins them",
+            "name": "Small batches",
+            "value": small,
+            "high": has_many,
+            "text": "batches that rolling would join with others",
             "cure": "eoslog maintain LOG",
         },
         {

@@ -6,7 +6,7 @@ from spark_eos.protocol.state import Producer, State
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.question import Answer, Question, page
 
-__all__ = ["open_transactions", "overdue"]
+__all__ = ["open_transactions"]
 
 _SHOWN = 100
 """Partitions of one transaction that are listed; all are counted."""
@@ -24,13 +24,6 @@ def open_transactions(follower: Follower, question: Question) -> Answer:
         "seq": state.seq,
         **page(question, found, lambda producer: _shown(state, names, producer, now_ms)),
     }
-
-
-def overdue(state: State, now_ms: int) -> list[Producer]:
-    """Open transactions that are past their own timeout, the oldest first."""
-    found = (state.producers[one] for one in state.open_transactions)
-    late = [one for one in found if one.has_timeout and now_ms - one.started_ms > one.timeout_ms]
-    return sorted(late, key=lambda one: one.started_ms)
 
 
 def _shown(state: State, names: dict[str, str], producer: Producer, now_ms: int) -> Answer:

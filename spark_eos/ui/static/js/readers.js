@@ -27,10 +27,10 @@ const detail = (kind) => (root, context) => {
     const answer = await ask(kind, asked);
     put(root, tiles([["Kind", answer.kind], ["State", answer.state], ["Lag in offsets", number(answer.lag)],
       ...(answer.behind ? [["Behind in time", duration(answer.behind.time_ms)], ["Behind in records", (answer.behind.exact ? "" : "about ") + number(answer.behind.records)],
-        ["Behind in bytes", size(answer.behind.bytes)]] : []),
+        ["Behind in bytes", size(answer.behind.bytes)], ...(answer.behind.unknown ? [["Partitions with unknown lag", number(answer.behind.unknown), "warn"]] : [])] : []),
       kind === "group" ? ["Generation", number(answer.generation)] : ["Last seen (UTC)", time(answer.last_ms)]]),
     answer.advice.length ? [h("h2", {}, "Cause and cure"), h("ul", {}, answer.advice.map((one, at) => h("li", {}, sentence(one.text), " ",
-      one.command ? h("code", {}, one.command) : null, one.to ? h("a", {href: `#/${one.to}`, "data-key": `c${at}`}, `Show ${one.to}`) : null)))] : null,
+      ...(one.commands || []).map((text) => h("code", {}, text)), one.to ? h("a", {href: `#/${one.to}`, "data-key": `c${at}`}, `Show ${one.to}`) : null)))] : null,
     h("h2", {}, "Lag over time"), chart(answer.over_time, "Lag in offsets"),
     answer.members.length ? table("Members", [["Member", (one) => one.member], ["Client", (one) => one.client],
       ["Partitions", (one) => number(one.partitions), "n"], ["State", (one) => one.behind ? "rebalancing" : "in sync"]], answer.members) : null,

@@ -1,0 +1,77 @@
+"""Members of groups that show no sign of life: their processes were killed, hang, or are those of another place.
+
+Members remove one another (`spark_eos.clients.consumer.heartbeat`). The last one of a group stays for ever, and a
+restored log has members of which no process is left.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from spark_eos.clients.consumer.heartbeat import heartbeat_name, written_ms
+from spark_eos.errors import ObjectNotFoundError
+from spark_eos.log.log import Log
+from spark_eos.protocol.state import Member, State
+
+__all__ = ["MOST", "SilentMember", "silent_members"]
+
+MOST = 1000
+"""Members that one look asks the store for; each is a request."""
+
+_PATIENCE = 2
+"""Silent for so many of their session timeouts: the others, if there are any, would have removed them by then."""
+
+
+class SilentMember(NamedTuple):
+    """A member that shows no sign of life.
+
+    Attributes
+    ----------
+    group, member_id, instance_id, client_id
+        The member, as it is in the log.
+    silent_ms
+        For how long, by the clocks of its machine and of this one; None: no sign of it is in the store.
+    """
+
+    group: str
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    silent_ms: int | None
+
+
+def silent_members(log: Log, state: State, now_ms: int) -> list[SilentMember]:
+    """Tell which members of groups are silent; of `MOST` members at most, by name.
+
+    A member without any sign is asked for once more, after the log was read again: it may just have joined or left.
+    """
+    members = [(name, member) for name in sorted(state.groups) for member in _members(state, name)]
+    found = [_looked_at(log, group, member, now_ms) for group, member in members[:MOST]]
+    silent = [one for one in found if one is not None]
+    if all(one.silent_ms is not None for one in silent):
+        return silent
+    newer = log.follow()
+    return [
+        again
+        for one in silent
+        for member in _members(newer, one.group)
+        if member.member_id == one.member_id
+        and (again := _looked_at(log, one.group, member, log.clock.now_ms())) is not None
+    ]
+
+
+def _members(state: State, group: str) -> list[Member]:
+    known = state.groups.get(group)
+    return [] if known is None else sorted(known.members.values())
+
+
+def _looked_at(log: Log, group: str, member: Member, now_ms: int) -> SilentMember | None:
+    try:
+        beaten_ms = written_ms(log.store.read(heartbeat_name(group, member.member_id)))
+    except ObjectNotFoundError:
+        silent_ms = None
+    else:
+        silent_ms = now_ms - beaten_ms
+        if silent_ms < _PATIENCE * member.session_timeout_ms:
+            return None
+    return SilentMember(group, member.member_id, member.instance_id, member.client_id, silent_ms)

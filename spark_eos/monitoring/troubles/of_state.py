@@ -1,0 +1,147 @@
+"""All troubles that a log's state tells, with the limits that are set for the log. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from spark_eos.log.timekeeping import is_ahead
+from spark_eos.monitoring.activity import open_transactions
+from spark_eos.monitoring.lag import Lag
+from spark_eos.monitoring.members import SilentMember
+from spark_eos.monitoring.troubles import readers
+from spark_eos.monitoring.troubles.transactions import of_transactions
+from spark_eos.monitoring.troubles.trouble import LOG, Command, Trouble, age, at_most, worst_first
+from spark_eos.protocol.rules.settings import setting
+from spark_eos.protocol.state import PartitionKey, State
+
+__all__ = ["CLOCK_MS", "UNSEALED", "Seen", "of_snapshots", "troubles_of"]
+
+CLOCK_MS = 60_000
+"""Clocks that differ by more are not of one time."""
+
+
+UNSEALED = 1000
+"""So many entries after the newest snapshot are too many: opening the log reads them."""
+
+
+class Seen(NamedTuple):
+    """What one look at a log has found, all of one moment.
+
+    Attributes
+    ----------
+    state, now_ms
+        The log, and the time by this machine's clock.
+    lags
+        How far its readers are behind.
+    small
+        Batches that rolling would save, by partition.
+    silent
+        Members of groups without a sign of life.
+    store_ms
+        The time by the store's clock; None if it was not asked, or cannot tell.
+    """
+
+    state: State
+    now_ms: int
+    lags: Sequence[Lag]
+    small: Mapping[PartitionKey, int]
+    silent: Sequence[SilentMember] = ()
+    store_ms: int | None = None
+
+
+def troubles_of(seen: Seen) -> list[Trouble]:
+    """What is wrong, the worst first. A log that is used as it should be has none."""
+    state, now_ms, lags = seen.state, seen.now_ms, seen.lags
+    late_ms = setting(state, "health.lag.max.ms")
+    transactions = of_transactions(
+        open_transactions(state, now_ms), lags, setting(state, "health.transaction.max.ms")
+    )
+    totals: Command = ("lag", LOG, "--totals")
+    return worst_first(
+        [
+            *at_most(transactions, "transactions", ("transactions", "list", LOG)),
+            *at_most(readers.lost(state, lags), "readers", totals),
+            *at_most(readers.silent(state, seen.silent), "groups", ("groups", "list", LOG)),
+            *at_most(readers.behind(state, lags, now_ms, late_ms, seen.silent), "readers", totals),
+            *at_most(readers.unknown(lags), "readers", totals),
+            *_publications(seen),
+            *_clock(seen),
+            *_small(seen),
+        ]
+    )
+
+
+def _publications(seen: Seen) -> Iterator[Trouble]:
+    longest_ms = setting(seen.state, "health.publication.lag.max.ms")
+    for name in sorted(seen.state.publications):
+        one = seen.state.publications[name]
+        publish: Command = ("tables", "publish", LOG, "--name", name)
+        look: Command = ("tables", "versions", LOG, "--name", name)
+        behind_ms = max(
+            (lag.time_ms or 0 for lag in seen.lags if (lag.kind, lag.name) == ("publication", name)),
+            default=0,
+        )
+        if one.begun is not None:
+            text = f"version {one.begun.sequence} of publication {name!r} was begun, and is not in all tables"
+            page = "runbooks/publication-unfinished.md"
+            yield Trouble("warning", "publication unfinished", text, page, (look,), (publish,), about=name)
+        elif behind_ms > longest_ms:
+            text = f"the tables of publication {name!r} are {age(behind_ms)} behind"
+            page = "runbooks/publication-behind.md"
+            yield Trouble("warning", "publication behind", text, page, (look,), (publish,), about=name)
+
+
+def _clock(seen: Seen) -> Iterator[Trouble]:
+    """Which of the three clocks is wrong, as far as the store's is known."""
+    state, now_ms, store_ms = seen.state, seen.now_ms, seen.store_ms
+    if not is_ahead(state, now_ms):
+        return
+    text = f"the log's time is {age(state.timestamp_ms - now_ms)} ahead of this machine's clock"
+    cure: tuple[Command, ...] = ()
+    if store_ms is None:
+        text += "; which of them is wrong is not known, since the store does not tell its time"
+        advice = "compare the clocks; then set this machine's, or mend the log's time"
+    else:
+        is_slow, is_driven = store_ms - now_ms > CLOCK_MS, is_ahead(state, store_ms)
+        if is_slow:
+            text += f". This machine's clock is wrong: the store's is {age(store_ms - now_ms)} ahead of it"
+            advice = "set this machine's clock"
+        else:
+            advice = "find the writer whose clock was wrong"
+        if is_driven:
+            text += ". The log's time is wrong: it is ahead of the store's clock, too"
+        if is_driven and not is_slow:  # A machine with a wrong clock does not mend it.
+            cure = (("clock", LOG, "--mend"),)
+    yield Trouble("warning", "clock", text, "runbooks/clock-trouble.md", (("clock", LOG),), cure, advice)
+
+
+def _small(seen: Seen) -> Iterator[Trouble]:
+    most = setting(seen.state, "health.small.batches.max")
+    for name in sorted(seen.state.topics):
+        topic = seen.state.topics[name]
+        count = sum(seen.small.get((topic.topic_id, number), 0) for number in range(topic.partitions))
+        if count > most:
+            yield Trouble(
+                "warning",
+                "small batches",
+                f"topic {name!r} has {count} small batches that could be joined",
+                "runbooks/small-batches.md",
+                (("maintain", LOG, "--only", "roll", "--dry-run"),),
+                (("maintain", LOG, "--only", "roll"),),
+                about=name,
+            )
+
+
+def of_snapshots(state: State, newest: int) -> Iterator[Trouble]:
+    """``newest``: the entry of the newest snapshot, 0 if there is none."""
+    unsealed = state.seq - newest
+    if unsealed > UNSEALED:
+        yield Trouble(
+            "warning",
+            "no snapshot",
+            f"{unsealed} entries came after the newest snapshot: opening the log reads all of them",
+            "runbooks/snapshots-missing.md",
+            (("maintain", LOG, "--only", "snapshot,retire", "--dry-run"),),
+            (("maintain", LOG, "--only", "snapshot,retire"),),
+        )

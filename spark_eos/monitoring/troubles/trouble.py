@@ -1,0 +1,74 @@
+"""A trouble: what is wrong, how bad it is, the commands that show more, and what to do."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple, TypeAlias
+
+__all__ = ["LEVELS", "LOG", "Command", "Level", "Trouble", "age", "at_most", "listed", "worst_first"]
+
+Level: TypeAlias = "Literal['critical', 'warning', 'note']"
+Command: TypeAlias = "tuple[str, ...]"
+
+LEVELS: tuple[Level, ...] = ("critical", "warning", "note")
+
+LOG = "\0LOG"
+"""Stands for the log's URL in commands. No name has a NUL."""
+
+_WORST = 5
+"""Troubles of one kind that are listed; of others their number is."""
+
+
+class Trouble(NamedTuple):
+    """Something that is wrong, or worth knowing (``note``).
+
+    ``look`` are commands that show more, ``cure`` those that change something. Each is a list of words for `eoslog`,
+    with `LOG` for the log. ``advice`` is what no command can do. ``page`` is a page of docs/. ``about`` is the name of
+    the group, query, topic or publication; empty if it is about the log, or about several of them.
+    """
+
+    level: Level
+    name: str
+    text: str
+    page: str
+    look: tuple[Command, ...] = ()
+    cure: tuple[Command, ...] = ()
+    advice: str = ""
+    about: str = ""
+
+
+def worst_first(found: Iterable[Trouble]) -> list[Trouble]:
+    """Sort by the level."""
+    return sorted(found, key=lambda one: LEVELS.index(one.level))
+
+
+def at_most(found: Iterable[Trouble], what: str, more: Command) -> Iterator[Trouble]:
+    """The first of them, and how many more there are of each kind."""
+    counts: dict[str, int] = defaultdict(int)
+    last = {}
+    for one in found:
+        counts[one.name] += 1
+        if counts[one.name] <= _WORST:
+            yield one
+        last[one.name] = one
+    for name, count in counts.items():
+        if count > _WORST:
+            text = f"{count - _WORST} more {what} have the same trouble"
+            yield last[name]._replace(text=text, look=(more,), cure=(), about="")
+
+
+def age(time_ms: int) -> str:
+    """How long something takes, roughly."""
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)):
+        if time_ms >= 2 * size:
+            return f"{time_ms // size} {unit}"
+    return f"{max(time_ms, 0) / 1000:.1f} s"
+
+
+def listed(texts: Iterable[str], most: int = 5) -> str:
+    """In one line; of more than ``most`` the others are counted."""
+    found = list(texts)
+    if len(found) > most:
+        return f"{', '.join(found[:most])} and {len(found) - most} more"
+    return ", ".join(found)
