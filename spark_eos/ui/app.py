@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp
 
-__all__ = ["create_app"]
+__all__ = ["create_app", "names_of"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -132,13 +132,14 @@ class _Page:
 
     async def session(self, request: Request) -> Response:
         """What the scripts need to know first."""
+        urls = [_safe_url(one.url) for one in self._followers]
         return JSONResponse(
             {
                 "csrf": self._access.csrf(request.scope["eoslog.session"]),
                 "writes": self._allow_writes,
                 "login": self._access.needs_token,
                 "version": version("spark-eos"),
-                "logs": [{"name": _short(one.url), "url": _safe_url(one.url)} for one in self._followers],
+                "logs": [{"name": name, "url": url} for name, url in zip(names_of(urls), urls, strict=True)],
             }
         )
 
@@ -265,5 +266,17 @@ def _safe_url(url: str) -> str:
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}"
 
 
-def _short(url: str) -> str:
-    return _safe_url(url).rstrip("/").rpartition("/")[2] or _safe_url(url)
+def names_of(urls: Sequence[str]) -> list[str]:
+    """Short names of logs: as many last parts of each address as tell it from the others."""
+    parts = [url.rstrip("/").split("/") for url in urls]
+
+    def named(at: int) -> str:
+        for count in range(1, len(parts[at])):
+            name = "/".join(parts[at][-count:])
+            if name and all(
+                "/".join(other[-count:]) != name for number, other in enumerate(parts) if number != at
+            ):
+                return name
+        return urls[at]
+
+    return [named(at) for at in range(len(urls))]

@@ -57,13 +57,31 @@ async function update() {
   if (wanted) { wanted = false; update(); }
 }
 
+// The log is in the address, so that a reload, a bookmark or the way back shows the same one.
+function choose() {
+  const asked = new URLSearchParams(location.search).get("log"), logs = current.session.logs;
+  const at = asked === null ? 0 : logs.findIndex((one) => one.name === asked);
+  current.log = Math.max(at, 0);
+  current.name = at < 0 ? asked : logs[at].name;
+  document.getElementById("log").value = at < 0 ? "" : String(at);
+  if (at >= 0) return true;
+  stream?.close();
+  stream = null;
+  document.title = `${asked} – eoslog`;
+  live.textContent = "";
+  put(main, h("h1", {}, "This log is not shown here"),
+    h("p", {role: "alert"}, `This page was started without log ${asked}. Choose another one above, or start it with that log's address.`));
+  return false;
+}
+
 function route() {
+  if (!stream) return;
   const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
   if (name === "main") return;
   const known = VIEWS.find((one) => one[0] === name) || (MORE[name] ? null : VIEWS[0]);
   const make = known ? known[2] : MORE[name][0], section = known ? known[0] : MORE[name][1];
   const title = known ? known[1] : rest[0];
-  document.title = `${title} – eoslog`;
+  document.title = `${title} – ${current.name} – eoslog`;
   for (const link of document.querySelectorAll("#views a")) {
     if (link.dataset.view === section) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
@@ -135,20 +153,27 @@ async function start() {
   const log = document.getElementById("log");
   put(log, session.logs.map((one, at) => h("option", {value: String(at), title: one.url}, one.name)));
   log.addEventListener("change", () => {
-    current.log = Number(log.value);
-    connect();
-    const detail = MORE[location.hash.split("/")[1]];
-    if (detail) location.hash = `#/${detail[1]}`;  // The other log need not have this topic, group or query.
-    else route();
+    const detail = MORE[location.hash.split("/")[1]];  // The other log need not have this topic, group or query.
+    history.pushState(null, "", `?log=${encodeURIComponent(session.logs[log.value].name)}${detail ? `#/${detail[1]}` : location.hash}`);
+    show();
   });
+  window.addEventListener("popstate", () => { if (new URLSearchParams(location.search).get("log") !== current.asked) show(); });
   const out = document.getElementById("logout");
   out.hidden = !session.login;
   out.addEventListener("click", logOut);
   document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
   window.addEventListener("hashchange", () => { route(); main.focus(); });
   keys();
-  route();
+  show();
+}
+
+function show() {
+  const logs = current.session.logs;
+  if (logs.length > 1 && !location.search) history.replaceState(null, "", `?log=${encodeURIComponent(logs[0].name)}${location.hash}`);
+  current.asked = new URLSearchParams(location.search).get("log");
+  if (!choose()) return;
   connect();
+  route();
 }
 
 start();
