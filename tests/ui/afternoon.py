@@ -56,6 +56,7 @@ class Trouble:
         self.micro_batch("enrich", 10)
         self.hang("checkout")
         self.many_small_batches()
+        admin.alter_log({"health.small.batches.max": "50"})
         self.zombie = self.replaced("billing")
         self.leave_garbage()
         self.damaged = self.damage()

@@ -42,7 +42,7 @@ def violations(page, rules=()):
 
 
 def overview(page):
-    page.get_by_text("has committed nothing").first.wait_for()
+    page.get_by_text("it has committed offsets").first.wait_for()
 
 
 def topic(page):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from typing import Any
 
@@ -103,7 +104,7 @@ def _debt(follower: Follower, state: State, held: dict[str, _Held]) -> list[Answ
             "value": behind,
             "high": behind > UNSEALED,
             "text": f"a snapshot is due each {state.snapshot_interval} entries; opening the log reads those after it",
-            "cure": "eoslog maintain LOG",
+            "cure": shlex.join(["eoslog", "maintain", follower.url]),
         },
         {
             "name": "Index rows in memory",
@@ -111,21 +112,21 @@ def _debt(follower: Follower, state: State, held: dict[str, _Held]) -> list[Answ
             "high": unsealed > 1_000_000,
             "text": "batches whose index rows are not sealed into pages yet; each process that follows the log keeps "
             "them in memory",
-            "cure": "eoslog maintain LOG",
+            "cure": shlex.join(["eoslog", "maintain", follower.url]),
         },
         {
             "name": "Small batches",
             "value": small,
             "high": has_many,
             "text": "batches that rolling would join with others",
-            "cure": "eoslog maintain LOG",
+            "cure": shlex.join(["eoslog", "maintain", follower.url]),
         },
         {
             "name": "Open transactions",
             "value": len(state.open_transactions),
             "high": False,
             "text": "entries from the beginning of the oldest one on cannot be retired",
-            "cure": "eoslog transactions find-hanging LOG",
+            "cure": shlex.join(["eoslog", "transactions", "find-hanging", follower.url]),
         },
     ]
 

@@ -76,6 +76,7 @@ export function field(label, name, attributes, choices) {
 
 export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (text.endsWith(".") ? "" : ".");
 export const number = (value) => value === null || value === undefined ? "–" : Number(value).toLocaleString("en");
+export const counted = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
 export const time = (ms) => ms === null || ms === undefined || ms < 0 ? "–" : new Date(ms).toISOString().replace("T", " ").slice(0, 23);
 export function duration(ms) {
   if (ms === null || ms === undefined) return "–";

@@ -1,5 +1,6 @@
 import {ask} from "./api.js";
-import {bars, chart, duration, field, h, number, pager, put, sentence, size, table, tiles, time} from "./dom.js";
+import {LOG, command, typed} from "./commands.js";
+import {bars, chart, counted, duration, field, h, number, pager, put, sentence, size, table, tiles, time} from "./dom.js";
 import {address} from "./topics.js";
 
 export function overview(root) {
@@ -57,7 +58,7 @@ export function transactions(root, context) {
       ["Open for", (one) => duration(one.age_ms), "n"], ["Timeout", (one) => duration(one.timeout_ms), "n"],
       ["Began (UTC)", (one) => time(one.started_ms)], ["Held back", (one) => number(one.held), "n"],
       ["Producer", (one) => `${one.producer}, epoch ${one.epoch}, transaction ${one.number}`],
-      ["Where", (one) => h("details", {"data-key": `w${one.producer}`}, h("summary", {"data-key": `w${one.producer}`}, `${number(one.partitions)} partitions`),
+      ["Where", (one) => h("details", {"data-key": `w${one.producer}`}, h("summary", {"data-key": `w${one.producer}`}, counted(one.partitions, "partition")),
         one.places.map((at) => h("div", {}, `${at.topic}-${at.partition} from offset ${number(at.first)}, holds back ${number(at.held)}`)),
         one.groups.length ? h("div", {}, `Offsets of groups wait: ${one.groups.join(", ")}`) : null)],
     ];
@@ -65,7 +66,7 @@ export function transactions(root, context) {
       "aria-label": `Abort the transaction of ${one.id}`, onclick: () => abort(one)}, "Abort …")]);
     put(rows, answer.total ? table("Open transactions, the longest open first", columns, answer.rows) : h("p", {class: "good"}, "No transaction is open."),
       pager(answer, (first) => { asked.first = first; context.refresh(); }),
-      context.session.writes ? null : h("p", {class: "soft"}, "This page only reads. To abort one: ", h("code", {}, `eoslog transactions abort LOG --transactional-id ${answer.total === 1 ? answer.rows[0].id : "ID"}`), ", or start the page with --allow-writes."));
+      context.session.writes ? null : h("p", {class: "soft"}, "This page only reads. To abort one: ", ...command("transactions", "abort", LOG, "--transactional-id", answer.total === 1 ? answer.rows[0].id : "ID"), ", or start the page with --allow-writes."));
     await updateProducers();
   }};
 }
@@ -194,7 +195,7 @@ export function storage(root, context) {
     put(root, tiles([["Bytes of records", size(answer.bytes)], ["Batches", number(answer.batches)],
       ["Requests of this page", number(Object.values(answer.requests).reduce((a, b) => a + b, 0))]]),
     h("h2", {}, "Maintenance"), table("What maintenance has left to do", [["What", (one) => one.name], ["How many", (one) => h("span", {class: one.high ? "warn" : ""}, number(one.value)), "n"],
-      ["Meaning", (one) => one.text], ["Command", (one) => h("code", {}, one.cure)]], answer.debt),
+      ["Meaning", (one) => one.text], ["Command", (one) => typed(one.cure)]], answer.debt),
     h("h2", {}, "Objects"), h("p", {class: "row"}, h("button", {type: "button", "data-key": "count", onclick: async () => {
       await ask("count-objects", {do: running ? "stop" : "start"}); context.refresh(); }}, running ? "Stop" : "Count all objects"),
     h("span", {role: "status"}, running ? count.progress : count.error || (count.result ? `${number(count.result.objects)} objects, ${size(count.result.bytes)}` : "They are listed when you ask: that costs requests."))),
@@ -238,7 +239,7 @@ export function health(root, context) {
     result ? tiles([["Entries read", number(result.entries)], ["Retired", number(result.retired)], ["Records", number(result.records)], ["Files", number(result.files)],
       ["Bytes", size(result.bytes)], ["Files without reference", number(result.unreferenced_files)]]) : null,
     result?.unreferenced_files ? h("p", {}, `No entry refers to ${number(result.unreferenced_files)} files of ${size(result.unreferenced_bytes)}: writers that died have left them, maintenance has replaced them, or a writer is about to commit them. What is older than a day is deleted by `,
-      h("code", {}, "eoslog vacuum LOG"), "; ", h("code", {}, "eoslog vacuum LOG --dry-run"), " lists it.") : null,
+      ...command("vacuum", LOG), "; ", ...command("vacuum", LOG, "--dry-run"), " lists it.") : null,
     (job.findings || []).length ? table("Findings", [["Verdict", (one) => h("span", {class: one.verdict === "wrong" ? "bad" : ""}, one.verdict)],
       ["Object", (one) => h("code", {}, one.name)], ["What", (one) => one.text], ["What to do", (one) => one.remedy || "–"]], job.findings) : null);
     if (running) setTimeout(() => context.refresh(), 400);

@@ -1,4 +1,5 @@
 import {ask} from "./api.js";
+import {typed} from "./commands.js";
 import {chart, duration, field, h, number, pager, put, sentence, size, spark, table, tiles, time} from "./dom.js";
 import {address} from "./topics.js";
 
@@ -30,7 +31,7 @@ const detail = (kind) => (root, context) => {
         ["Behind in bytes", size(answer.behind.bytes)], ...(answer.behind.unknown ? [["Partitions with unknown lag", number(answer.behind.unknown), "warn"]] : [])] : []),
       kind === "group" ? ["Generation", number(answer.generation)] : ["Last seen (UTC)", time(answer.last_ms)]]),
     answer.advice.length ? [h("h2", {}, "Cause and cure"), h("ul", {}, answer.advice.map((one, at) => h("li", {}, sentence(one.text), " ",
-      ...(one.commands || []).map((text) => h("code", {}, text)), one.to ? h("a", {href: `#/${one.to}`, "data-key": `c${at}`}, `Show ${one.to}`) : null)))] : null,
+      ...(one.commands || []).flatMap(typed), one.to ? h("a", {href: `#/${one.to}`, "data-key": `c${at}`}, `Show ${one.to}`) : null)))] : null,
     h("h2", {}, "Lag over time"), chart(answer.over_time, "Lag in offsets"),
     answer.members.length ? table("Members", [["Member", (one) => one.member], ["Client", (one) => one.client],
       ["Partitions", (one) => number(one.partitions), "n"], ["State", (one) => one.behind ? "rebalancing" : "in sync"]], answer.members) : null,
