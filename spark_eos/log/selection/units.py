@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from spark_eos.errors import InvalidRequestError, ObjectNotFoundError
 from spark_eos.log.history import Transaction, of_entry
@@ -14,7 +15,7 @@ from spark_eos.protocol.index import IndexRow, Kind, Load, in_memory
 from spark_eos.protocol.publication import Publication
 from spark_eos.protocol.state import Partition, PartitionKey, State
 
-__all__ = ["Covered", "held_by", "is_closed", "unit_of", "unknown", "whole_cut", "whole_ends"]
+__all__ = ["Covered", "Wait", "held_by", "is_closed", "unit_of", "unknown", "whole_cut", "whole_ends"]
 
 Covered = Callable[[PartitionKey, int, int], int]
 """How many offsets of a range do not count: ``(partition, first, end)``."""
@@ -44,8 +45,8 @@ def whole_cut(log: Log, state: State) -> dict[PartitionKey, int]:
         topics = [(topic.name, topic.topic_id) for topic in state.topics.values()]
         raise InvalidRequestError(
             f"{log.url} cannot be read in whole transactions: which records belonged together up to entry {first.seq} "
-            f"is not known any more, and some of them wait for {'; '.join(_waiting(state, topics))}. Read again when "
-            "that has ended, or without wholeTransactions (whole_transactions)"
+            f"is not known any more, and some of them wait for {'; '.join(map(str, _waiting(state, topics)))}. Read "
+            "again when that has ended, or without wholeTransactions (whole_transactions)"
         )
     return found
 
@@ -108,12 +109,26 @@ def _decided(state: State, start: Cut) -> Iterator[Unit]:
             yield Unit(state.seq, parts)
 
 
-def held_by(state: State, publication: Publication) -> list[str]:
-    """The open transactions that the tables wait for, as a sentence says it: committed records lie behind them."""
+class Wait(NamedTuple):
+    """An open transaction with committed records behind it, in these partitions. Its text goes into a sentence."""
+
+    producer_id: int
+    transactional_id: str | None
+    partitions: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"the transaction of {self.transactional_id!r} (producer id {self.producer_id}), which is open in "
+            f"{', '.join(self.partitions)}"
+        )
+
+
+def held_by(state: State, publication: Publication) -> list[Wait]:
+    """The open transactions that the tables wait for."""
     return _waiting(state, publication.topics)
 
 
-def _waiting(state: State, topics: Iterable[tuple[str, str]]) -> list[str]:
+def _waiting(state: State, topics: Iterable[tuple[str, str]]) -> list[Wait]:
     """The open transactions in these topics, by name and id, behind which committed records lie."""
     found: dict[int, list[str]] = {}
     for name, topic_id in topics:
@@ -123,8 +138,7 @@ def _waiting(state: State, topics: Iterable[tuple[str, str]]) -> list[str]:
                 for producer_id in partition.open:
                     found.setdefault(producer_id, []).append(f"{name}-{number}")
     return [
-        f"the transaction of {state.producers[number].transactional_id!r} (producer id {number}), which is open in "
-        f"{', '.join(places)}"
+        Wait(number, state.producers[number].transactional_id, tuple(places))
         for number, places in sorted(found.items())
     ]
 
