@@ -340,6 +340,32 @@ def test_headers_that_are_no_list(log, serializer, wrong, says):
     assert log.follow().seq == before
 
 
+@pytest.mark.parametrize("wrong", [5, "print", [print]], ids=repr)
+def test_what_is_no_function_is_not_called_later(log, wrong):
+    before = log.state.seq
+    listener = type("Listener", (), {"on_partitions_revoked": wrong})()
+    with Consumer(log, group_id="g") as consumer, Producer(log, linger_ms=60_000) as producer:
+        consumer.assign([T0])
+        for call, name in (
+            (lambda: producer.send("topic", b"x", on_delivery=wrong), "on_delivery"),
+            (lambda: consumer.commit_async({T0: 0}, wrong), "callback"),
+            (lambda: consumer.subscribe(["topic"], on_assign=wrong), "on_assign"),
+            (lambda: consumer.subscribe(["topic"], on_lost=wrong), "on_lost"),
+            (
+                lambda: consumer.subscribe(["topic"], listener=listener),
+                "on_partitions_revoked of the listener",
+            ),
+        ):
+            with pytest.raises(InvalidRequestError, match=rf"^{name}=.*: it has to be a function, or None"):
+                call()
+        producer.flush()
+        assert log.follow().seq == before, "nothing was written"
+        future = producer.send("topic", b"x")
+        for call in (future.add_callback, future.add_errback, future.add_both):
+            with pytest.raises(InvalidRequestError, match=r"back=.*: it has to be a function"):
+                call(wrong)
+
+
 @pytest.mark.parametrize("wrong", [["topic"], {"topic": 0}, None], ids=repr)
 def test_a_topic_that_is_no_text(log, wrong):
     with Producer(log) as producer:
