@@ -26,8 +26,10 @@ from spark_eos.errors import (
     InvalidRecordError,
     InvalidRequestError,
     InvalidTxnStateError,
+    RecordTooLargeError,
 )
 from spark_eos.kafka import OffsetAndMetadata as KafkasOffset
+from spark_eos.log.data import writer
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
 
@@ -338,6 +340,49 @@ def test_headers_that_are_no_list(log, serializer, wrong, says):
     ):
         producer.send("topic", "x", headers=wrong)
     assert log.follow().seq == before
+
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+@pytest.mark.parametrize(
+    ("config", "wrong", "error", "says"),
+    [
+        ({"max.message.bytes": 100}, {"value": b"x" * 200}, RecordTooLargeError, "has 2[0-9]+ bytes"),
+        ({"cleanup.policy": "compact"}, {"key": None}, InvalidRecordError, "has no key"),
+        ({}, {"headers": [{"key": None, "value": b""}]}, InvalidRecordError, "has a header that is null"),
+    ],
+    ids=["size", "key", "headers"],
+)
+@pytest.mark.parametrize("sliced", [False, True], ids=["", "sliced"])
+def test_a_row_that_is_refused_has_the_number_that_it_has_in_the_table(
+    log, monkeypatch, config, wrong, error, says, sliced
+):
+    """The table is of several chunks, and the writer cuts large ones."""
+    Admin(log).create_topic("t", 3, config=config)
+    fine = {"key": b"k", "value": b"v", "headers": None}
+    schema = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS)])
+    rows = [fine] * 7 + [{**fine, **wrong}] + [fine] * 4
+    table = pa.concat_tables(
+        [pa.Table.from_pylist(rows[at : at + 3], schema=schema) for at in range(0, 12, 3)]
+    )
+    assert table["value"].num_chunks == 4
+    if sliced:
+        table = table.combine_chunks()
+        monkeypatch.setattr(writer, "slices", lambda batch, _: [batch.slice(at, 2) for at in range(0, 12, 2)])
+    with Producer(log) as producer, pytest.raises(error, match=f"^row 7 of those for topic 't' {says}"):
+        producer.send_arrow("t", table).result()
+
+
+def test_a_null_in_a_column_that_has_none_is_named_by_its_row_in_the_table(log):
+    schema = pa.schema([pa.field("n", pa.int64(), nullable=False)])
+    Admin(log).create_topic("typed", schema=schema)
+    table = pa.table({"n": pa.chunked_array([[1, 2], [3, None]])})
+    with (
+        Producer(log) as producer,
+        pytest.raises(InvalidRecordError, match="but row 3 of those for it has no value"),
+    ):
+        producer.send_arrow("typed", table)
 
 
 @pytest.mark.parametrize("wrong", [5, "print", [print]], ids=repr)
