@@ -62,7 +62,7 @@ def as_names(given: str | Iterable[str], what: str) -> list[str]:
 
 
 def check_function(given: object, what: str) -> None:
-    """Raise `InvalidRequestError` for what cannot be called, unless it is None: the error of a later call is in no result."""
+    """Raise `InvalidRequestError` for what cannot be called, unless it is None: a later call would fail in silence."""
     if given is not None and not callable(given):
         raise InvalidRequestError(f"{what}={given!r}: it has to be a function, or None")
 
