@@ -95,7 +95,7 @@ def describe(
     """Show offsets, lag, members or state of groups (--group or --all-groups)."""
     exactly_one({"--group": group_id, "--all-groups": all_groups})
     at_most_one({"--offsets": offsets, "--members": members, "--state": state})
-    chosen = None if all_groups else dict.fromkeys(group_id or ())
+    chosen = None if all_groups else list(dict.fromkeys(group_id or ()))
     groups = [*admin(url, command_config).describe_groups(chosen).values()]
     if as_json:
         for group in groups:

@@ -35,7 +35,11 @@ class Command(TyperCommand):
         if ctx.resilient_parsing and args and _is_option(args[-1]):
             # The value of this option is being completed: without it, the arguments before it would not be parsed.
             args = args[:-1]
-        return super().parse_args(ctx, [*self._separated(ctx, args)])
+        ctx.allow_extra_args = True
+        extra: list[str] = super().parse_args(ctx, [*self._separated(ctx, args)])
+        if extra and not ctx.resilient_parsing:
+            self._refuse_extra(ctx, args, extra[0])
+        return extra
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Help, with the examples at its end, which are not wrapped: they are lines of a shell."""
@@ -72,6 +76,35 @@ class Command(TyperCommand):
             elif several:
                 yield several
             yield argument
+
+    def _refuse_extra(self, ctx: Any, args: list[str], extra: str) -> None:
+        """End with a usage error about an argument too many: it seems to be an option, or to be the value of one."""
+        options = {name[2:]: name for param in self.params for name in param.opts if name.startswith("--")}
+        arguments = [param.name.upper() for param in self.params if param.param_type_name == "argument"]
+        takes = f"{ctx.command_path} takes {' '.join(arguments)} and options"
+        bare = next((one for one in args if one in options), extra)
+        near = nearest(bare, options)
+        if near:
+            ctx.fail(f"{bare!r} is no argument here; did you mean {options[near]}? {takes}")
+        # What a command with more arguments is about is among them.
+        is_name = "/" not in extra and not arguments[1:]
+        named = [name for name in options.values() if is_name and name in _NAMING]
+        hint = f"did you mean {named[0]} {extra}?" if named else f"they are {', '.join(options.values())}"
+        ctx.fail(f"{extra!r} is an argument too many: {takes}; {hint}")
+
+
+_NAMING = (
+    "--group",
+    "--name",
+    "--transactional-id",
+    "--topic",
+    "--to",
+    "--decider",
+    "--from",
+    "--since",
+    "--key",
+)
+"""Options whose values name what a command is about: they are often given without them."""
 
 
 def _is_option(argument: str) -> bool:

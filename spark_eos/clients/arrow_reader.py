@@ -24,6 +24,8 @@ from spark_eos.log.data.records import offset_for_time
 from spark_eos.log.data.task_io import reading_ahead
 from spark_eos.log.log import Log
 from spark_eos.log.selection.columns import place_column, place_names
+from spark_eos.log.selection.units import whole_cut
+from spark_eos.log.selection.whole import Cut
 from spark_eos.log.time_travel import as_of as log_as_of
 from spark_eos.log.time_travel import entry_at_time, parse_time, plan_as_of, topic_as_of
 from spark_eos.log.topics import layout_of, topic_of
@@ -33,7 +35,15 @@ from spark_eos.protocol.types import TopicPartition
 if TYPE_CHECKING:
     from spark_eos.log.selection.row_filter import RowFilter
 
-__all__ = ["ArrowWork", "available_columns", "chosen_columns", "opened_log", "past_log", "read_arrow"]
+__all__ = [
+    "ArrowWork",
+    "available_columns",
+    "check_whole",
+    "chosen_columns",
+    "opened_log",
+    "past_log",
+    "read_arrow",
+]
 
 Bound = Mapping[int, int] | datetime | None
 _PLACES = (pa.string(), pa.int32(), pa.int64())
@@ -49,6 +59,7 @@ def read_arrow(
     start: Bound = None,
     end: Bound = None,
     isolation_level: str = "read_committed",
+    whole_transactions: bool = False,
     config: Mapping[str, object] | None = None,
 ) -> pa.RecordBatchReader:
     """Read a topic as Arrow record batches, one partition after the other, each in the order of its offsets.
@@ -80,6 +91,10 @@ def read_arrow(
         Where to end, exclusive: the same, from the other side.
     isolation_level
         ``read_committed``, or ``read_uncommitted`` for records of open and aborted transactions, too.
+    whole_transactions
+        True: end where no committed transaction is split, in whatever topics of the log it has records. What waits in
+        one of its partitions for an open transaction waits in all. All reads as of one entry (``as_of``) have the same
+        ends. False: read each partition up to its own last stable offset, as a consumer does.
     config
         Settings of an object store, as `Consumer` takes them. Not with an open `Log`.
 
@@ -97,7 +112,7 @@ def read_arrow(
     OffsetOutOfRangeError
         The partition has no such offsets, or not any more.
     InvalidRequestError
-        ``as_of`` is not in the log, or not any more.
+        ``as_of`` is not in the log, or not any more; nor are the entries by which ``whole_transactions`` is known.
     NotALogError
         There is no log.
 
@@ -118,6 +133,13 @@ def read_arrow(
     """
     opened = opened_log(log, config)
     isolation = _isolation(isolation_level)
+    check_whole(whole_transactions)
+    if whole_transactions and (isolation is not Isolation.READ_COMMITTED or end is not None):
+        other = "end" if end is not None else f"isolation_level={isolation_level!r}"
+        raise ConfigError(
+            f"read_arrow: whole_transactions and {other} contradict each other: whole_transactions says where reading "
+            "ends, and that is never in an open transaction. Keep one of them"
+        )
     # A reader of committed records waits for no transaction whose time is over.
     state = opened.as_decided(opened.end_overdue()) if isolation is Isolation.READ_COMMITTED else opened.state
     now = topic_of(state, topic, opened.url)
@@ -129,7 +151,8 @@ def read_arrow(
     row_filter = None if filter is None else _row_filter(filter, available, now)
     # All of one state: other threads may move the handle on meanwhile.
     shown, then = (opened, state) if past is None else (past, past.state)
-    ranges = _ranges(shown, then, topic, (start, end), isolation)
+    cut = whole_cut(opened, then) if whole_transactions else {}
+    ranges = _ranges(shown, then, topic, (start, end), isolation, cut)
     fetches: list[Fetch] = []
     for at, (first, stop) in ranges.items():
         if row_filter is not None:
@@ -190,6 +213,12 @@ def opened_log(log: str | os.PathLike[str] | Log, config: Mapping[str, object] |
         log.follow()
         return log.without_maintenance()
     return Log.shared(log, settings, maintenance=False)
+
+
+def check_whole(given: object) -> None:
+    """Raise `ConfigError` unless the argument ``whole_transactions`` is one of the two: text is always true."""
+    if not isinstance(given, bool):
+        raise ConfigError(f"whole_transactions={given!r}; expected True or False")
 
 
 def _isolation(text: str) -> Isolation:
@@ -283,9 +312,9 @@ def _row_filter(expression: Any, available: pa.Schema, topic: Topic) -> RowFilte
 
 
 def _ranges(
-    log: Log, state: State, topic: str, bounds: tuple[Bound, Bound], isolation: Isolation
+    log: Log, state: State, topic: str, bounds: tuple[Bound, Bound], isolation: Isolation, cut: Cut
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """From where to where each partition is read in ``state``. ``log`` is the one of then."""
+    """From where to where each partition is read in ``state``, not past the cut. ``log`` is the one of then."""
     partitions = state.topics[topic].partitions
     for name, bound in zip(("start", "end"), bounds, strict=True):
         _check_bound(name, bound, topic, partitions)
@@ -301,6 +330,7 @@ def _ranges(
             raise OffsetOutOfRangeError(
                 f"read_arrow: offsets {start} to {end} of {at} are out of range: it has {first} to {last}"
             )
+        end = min(end, cut.get((state.topics[topic].topic_id, number), end))
         found[at] = (start, max(start, end))
     return found
 

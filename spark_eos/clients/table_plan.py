@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from spark_eos.clients.arrow_reader import opened_log, past_log
+from spark_eos.clients.arrow_reader import check_whole, opened_log, past_log
 from spark_eos.config.isolation import Isolation
 from spark_eos.log.data.planner import Fetch, end_offset, partition_of, plan
 from spark_eos.log.log import Log
 from spark_eos.log.selection.sealed import SealedFile, SealedPlan, split_sealed
+from spark_eos.log.selection.units import whole_cut
 from spark_eos.log.time_travel import plan_as_of, topic_as_of
 from spark_eos.log.topics import config_value, topic_of
 from spark_eos.protocol.state import State, Topic
@@ -50,20 +51,25 @@ def plan_table(
     topic: str,
     as_of: int | str | datetime | None = None,
     config: Mapping[str, object] | None = None,
+    *,
+    whole_transactions: bool = False,
 ) -> TableRead:
     """Plan a read of all that is committed, now or as of an entry or a time. Raises the errors of `read_arrow`."""
+    check_whole(whole_transactions)
     opened = opened_log(log, config)
     state = opened.as_decided(opened.end_overdue())
     now = topic_of(state, topic, opened.url)
     past = past_log(opened, topic, as_of)
     shown = state if past is None else past.state
     columns = now if past is None else topic_as_of(now, past.state.topics[topic])
+    cut = whole_cut(opened, shown) if whole_transactions else {}
     fetches: list[Fetch] = []
     wholes: set[tuple[int, int]] = set()
     for number in range(shown.topics[topic].partitions):
         at = TopicPartition(topic, number)
         partition = partition_of(shown, at)
         first, end = partition.start, end_offset(partition, Isolation.READ_COMMITTED)
+        end = min(end, cut.get((columns.topic_id, number), end))
         if past is None:
             found = plan(state, at, first, end, Isolation.READ_COMMITTED, opened.load)
         else:

@@ -35,6 +35,7 @@ def read_duckdb(
     *,
     as_of: int | str | datetime | None = None,
     columns: Sequence[str] | None = None,
+    whole_transactions: bool = False,
     config: Mapping[str, object] | None = None,
 ) -> duckdb.DuckDBPyRelation:
     """Read all committed records of a topic in DuckDB, at the speed of Parquet where ``maintain`` has sealed them.
@@ -48,7 +49,7 @@ def read_duckdb(
     ----------
     connection
         Whose relation it is.
-    log, topic, as_of, columns, config
+    log, topic, as_of, columns, whole_transactions, config
         As in `read_arrow`.
 
     Returns
@@ -73,7 +74,7 @@ def read_duckdb(
     >>> orders.fetchall()
     [(0, b'one')]
     """
-    parts = _Parts.of(log, topic, as_of, columns, config)
+    parts = _Parts.of(log, topic, as_of, columns, config, whole=whole_transactions)
     found = []
     if parts.paths:
         shown = ", ".join(
@@ -93,6 +94,7 @@ def read_polars(
     *,
     as_of: int | str | datetime | None = None,
     columns: Sequence[str] | None = None,
+    whole_transactions: bool = False,
     config: Mapping[str, object] | None = None,
 ) -> pl.LazyFrame:
     """Read all committed records of a topic in Polars, at the speed of Parquet where ``maintain`` has sealed them.
@@ -101,7 +103,7 @@ def read_polars(
 
     Parameters
     ----------
-    log, topic, as_of, columns, config
+    log, topic, as_of, columns, whole_transactions, config
         As in `read_arrow`.
 
     Returns
@@ -130,7 +132,7 @@ def read_polars(
     except ImportError as error:
         raise ConfigError(f"read_polars needs the package polars ({error}): pip install polars") from error
 
-    parts = _Parts.of(log, topic, as_of, columns, config)
+    parts = _Parts.of(log, topic, as_of, columns, config, whole=whole_transactions)
     found: list[pl.LazyFrame] = []
     if parts.paths:
         frame = pl.scan_parquet(parts.paths, glob=False, hive_partitioning=False)
@@ -177,8 +179,10 @@ class _Parts(NamedTuple):
         as_of: int | str | datetime | None,
         columns: Sequence[str] | None,
         config: Mapping[str, object] | None,
+        *,
+        whole: bool,
     ) -> _Parts:
-        read = plan_table(log, topic, as_of, config)
+        read = plan_table(log, topic, as_of, config, whole_transactions=whole)
         available = available_columns(read.topic)
         names = chosen_columns(read.topic, available, columns)
         time = layout_of(read.topic).timestamp_column

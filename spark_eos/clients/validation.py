@@ -22,6 +22,7 @@ __all__ = [
     "as_timestamp",
     "by_partition",
     "bytes_of",
+    "check_function",
     "check_group",
     "check_headers",
     "check_number",
@@ -58,6 +59,12 @@ def as_names(given: str | Iterable[str], what: str) -> list[str]:
         if not isinstance(one, str):
             raise InvalidRequestError(f"{one!r} is no {what}: give its text, or a list of them")
     return names
+
+
+def check_function(given: object, what: str) -> None:
+    """Raise `InvalidRequestError` for what cannot be called, unless it is None: a later call would fail in silence."""
+    if given is not None and not callable(given):
+        raise InvalidRequestError(f"{what}={given!r}: it has to be a function, or None")
 
 
 def check_group(group: ConsumerGroupMetadata) -> None:

@@ -284,6 +284,16 @@ SOURCE = Table(
         origin="Kafka",
     ),
     _option(
+        "wholeTransactions",
+        Boolean(),
+        False,
+        "Whether reading ends where no committed transaction of the log is split. `false`: each partition is read up "
+        "to its own last stable offset.",
+        "spark/source/batch.py",
+        uses=_BATCH,
+        origin="eoslog",
+    ),
+    _option(
         "group.id",
         Text(),
         None,

@@ -26,7 +26,7 @@ from spark_eos.config.store import (
 )
 from spark_eos.errors import ConfigError, EosLogError, InvalidRequestError
 from spark_eos.spark.option_names import of_both, of_table, read_options
-from spark_eos.spark.source.bounds import DEFAULT_END, ending, option_of, starting
+from spark_eos.spark.source.bounds import DEFAULT_END, check_whole, ending, option_of, starting
 from spark_eos.spark.source.offsets import OffsetSpec
 from spark_eos.spark.source.selection import (
     Ranges,
@@ -78,6 +78,7 @@ class SourceOptions:
     columns: tuple[str, ...] | None = None
     filter_pushdown: bool = False
     isolation_level: Isolation = Isolation.READ_COMMITTED
+    whole_transactions: bool = False
     group_id: str | None = None
     version_as_of: int | None = None
     timestamp_as_of_ms: int | None = None
@@ -185,6 +186,8 @@ def _source(
         _check_group(given, begins, streaming=streaming)
     with problems.about("minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxTriggerDelay"):
         _check_triggers(given)
+    with problems.about("wholeTransactions"):
+        check_whole(given, ends)
     moment_ms = ranges = None
     with problems.about("timestampAsOf"):
         moment_ms = moment(given)
@@ -209,6 +212,7 @@ def _source(
         max_records_per_partition=given["maxRecordsPerPartition"],
         filter_pushdown=given["filterPushdown"],
         isolation_level=given["isolation.level"],
+        whole_transactions=given["wholeTransactions"],
         group_id=given["group.id"],
         version_as_of=given["versionAsOf"],
         timestamp_as_of_ms=moment_ms,

@@ -80,6 +80,7 @@ def read_table(
     *,
     as_of: int | str | datetime | None = None,
     columns: Sequence[str] | None = None,
+    whole_transactions: bool = False,
     options: Mapping[str, object] | None = None,
 ) -> DataFrame:
     """Read all committed records of a topic, at the speed of Parquet where ``maintain`` has sealed them.
@@ -103,6 +104,8 @@ def read_table(
         UTC unless it has a time zone). None: as it is now.
     columns
         The columns of the result, in this order, as option ``columns`` of the source. None: those of the source.
+    whole_transactions
+        As in `read_arrow`, and as option ``wholeTransactions`` of the source.
     options
         Settings of the log's object store, and the source's ``includeHeaders``, ``includeMetadata``,
         ``minPartitions`` and ``maxRecordsPerPartition``.
@@ -119,7 +122,7 @@ def read_table(
     UnknownTopicOrPartitionError
         There is no such topic.
     InvalidRequestError
-        ``as_of`` is not in the log, or not any more.
+        ``as_of`` is not in the log, or not any more; nor are the entries by which ``whole_transactions`` is known.
 
     Examples
     --------
@@ -135,7 +138,7 @@ def read_table(
     """
     given = _options(topic, columns, options)
     url = os.fspath(log)
-    read, wanted = _planned(url, topic, as_of, given)
+    read, wanted = _planned(url, topic, as_of, given, whole=whole_transactions)
     source = {"path": read.log.url, **given}
     sealed = _sealed(spark, read, wanted, given) if read.files else None
     if sealed is None:
@@ -148,14 +151,14 @@ def read_table(
 
 
 def _planned(
-    url: str, topic: str, as_of: int | str | datetime | None, given: dict[str, str]
+    url: str, topic: str, as_of: int | str | datetime | None, given: dict[str, str], *, whole: bool
 ) -> tuple[TableRead, StructType]:
     """The plan and the columns of the rows, both of one version of the topic's schema.
 
     ``given`` gets the option by which eoslog reads the log as of the entry, where that is not what it reads anyway.
     """
     while True:
-        read = plan_table(url, topic, as_of, only_store_options(given))
+        read = plan_table(url, topic, as_of, only_store_options(given), whole_transactions=whole)
         if read.is_past or "compact" in str(config_value(read.topic, "cleanup.policy")):
             # What compaction takes away later was there at that entry.
             given["versionAsOf"] = str(read.seq)

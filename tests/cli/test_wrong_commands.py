@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import typer
 
 from spark_eos import Admin, Producer
-from spark_eos.cli.command import main
+from spark_eos.cli.command import app, main
 from spark_eos.config.nearest import suggestion
 
 
@@ -58,6 +59,44 @@ def said(capsys, command, url, code):
 )
 def test_a_command_that_there_is_not(url, capsys, command, hint):
     assert hint.replace("LOG", url) in said(capsys, command, url, 2)
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        ("configs describe LOG", "'describe' is no argument here; did you mean --describe? eoslog configs takes URL"),
+        ("configs alter LOG retention.ms=1", "'alter' is no argument here; did you mean --alter?"),
+        ("verify LOG repiar", "'repiar' is no argument here; did you mean --repair?"),
+        ("verify LOG/quick x", "'x' is an argument too many: eoslog verify takes URL and options; they are --quick, "),
+        ("configs LOG orders", "'orders' is an argument too many: eoslog configs takes URL and options; did you mean"),
+        ("configs LOG orders", "did you mean --topic orders?"),
+        ("groups describe LOG billing", "did you mean --group billing?"),
+        ("transactions abort LOG till-1", "did you mean --transactional-id till-1?"),
+        ("configs descirbe LOG", "eoslog configs takes URL and options; they are --entity-type, "),
+        ("dump LOG 5", "did you mean --from 5?"),
+        ("produce LOG orders value", "'value' is an argument too many: eoslog produce takes URL TOPIC and options"),
+    ],
+)  # fmt: skip
+def test_an_argument_too_many(url, capsys, command, hint):
+    assert hint.replace("LOG", url) in said(capsys, command.replace("LOG/", f"{url}/"), url, 2)
+
+
+def _commands(command, path=()):
+    """The names of each command, and its arguments, of those that take so many and no more."""
+    for name, one in getattr(command, "commands", {}).items():
+        yield from _commands(one, (*path, name))
+    given = [one for one in command.params if one.param_type_name == "argument"]
+    if not hasattr(command, "commands") and all(one.nargs == 1 for one in given):
+        yield path, given
+
+
+def test_no_command_says_that_an_argument_is_unexpected(capsys):
+    for path, arguments in _commands(typer.main.get_command(app)):
+        with pytest.raises(SystemExit):
+            main([*path, *["/no/log"] * len(arguments), "surplus"])
+        told = capsys.readouterr().err
+        assert "unexpected" not in told
+        assert "'surplus' is an argument too many" in told or "Missing option" in told, path
 
 
 def test_the_list_need_not_be_named(url, capsys):

@@ -207,7 +207,7 @@ def test_every_record_of_kafka(rows):
     with Producer(log) as producer:
         if nameless:
             with pytest.raises(
-                InvalidRecordError, match=f"row {nameless[0]} of the batch for topic 't' has a header"
+                InvalidRecordError, match=f"row {nameless[0]} of those for topic 't' has a header"
             ):
                 producer.send_arrow("t", table)
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from datetime import date
 
 import numpy as np
@@ -25,8 +26,10 @@ from spark_eos.errors import (
     InvalidRecordError,
     InvalidRequestError,
     InvalidTxnStateError,
+    RecordTooLargeError,
 )
 from spark_eos.kafka import OffsetAndMetadata as KafkasOffset
+from spark_eos.log.data import writer
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
 
@@ -135,17 +138,15 @@ def test_texts_of_many_processes(kind):
         ({"to_offset": "5"}, "a whole number"),
         ({"shift_by": 1.5}, "a whole number"),
         ({"to_latest": "yes"}, "True or False"),
-        ({"to_datetime": "2026-01-01"}, "a datetime, or milliseconds"),
-        ({"to_datetime": date(2026, 1, 1)}, "a datetime, or milliseconds"),
-        ({"by_duration": 5}, "a timedelta, or an ISO 8601 duration"),
+        ({"to_datetime": "2026-01-01"}, "a whole number or a datetime or None"),
+        ({"to_datetime": date(2026, 1, 1)}, "a whole number or a datetime or None"),
+        ({"by_duration": 5}, "text or a timedelta or None"),
     ],
     ids=str,
 )
 def test_a_way_to_reset_offsets(log, way, means):
     (name,) = way
-    with pytest.raises(
-        ConfigError, match=rf"^{name}=.* of reset_group_offsets is not possible: it is {means}"
-    ):
+    with pytest.raises(InvalidRequestError, match=rf"^reset_group_offsets: {name}=.*; expected {means}"):
         Admin(log).reset_group_offsets("g", ["topic"], **way)
 
 
@@ -160,8 +161,99 @@ def test_one_name_is_not_taken_for_its_letters(log, producer):
     assert admin.list_transactions("Prepared") == []
     for call in (admin.fence_producers, admin.describe_topics, admin.describe_groups, admin.delete_topics):
         for wrong in (5, [5], None if call in {admin.fence_producers, admin.delete_topics} else 5):
-            with pytest.raises(InvalidRequestError, match=r"is no [a-z.]+: give its text, or a list of them"):
+            with pytest.raises(InvalidRequestError, match=r"=.*; expected a list of text"):
                 call(wrong)
+
+
+# -- Every argument of the admin client ------------------------------------------------------------------------
+
+ADMIN = {
+    "abort_transaction": {"transactional_id": "till-1"},
+    "abort_transaction_at": {"at": T0, "start_offset": 0},
+    "alter_configs": {"config_resources": ["topic"]},
+    "alter_group_offsets": {"group": "g", "offsets": {T0: 0}},
+    "alter_log": {"config": {}},
+    "alter_topic": {"name": "topic"},
+    "create_partitions": {"topic_partitions": {"topic": 3}},
+    "create_topic": {"name": "new"},
+    "create_topics": {"new_topics": ["new"]},
+    "delete_group": {"group": "g"},
+    "delete_group_offsets": {"group": "g", "partitions": [T0]},
+    "delete_records": {"offsets": {T0: 0}},
+    "delete_topic": {"name": "topic"},
+    "delete_topics": {"topics": ["topic"]},
+    "describe_configs": {"config_resources": ["topic"]},
+    "describe_group": {"group": "g"},
+    "describe_producers": {"topic": "topic", "partition": 0},
+    "describe_topic": {"name": "topic"},
+    "describe_transaction": {"transactional_id": "till-1"},
+    "fence_producers": {"transactional_ids": ["till-1"]},
+    "force_terminate_transaction": {"transactional_id": "till-1"},
+    "list_group_offsets": {"group": "g"},
+    "list_offsets": {"topic_partition_specs": {T0: -1}},
+    "move_data": {"to": ""},
+    "remove_members_from_group": {"group": "g"},
+    "reset_group_offsets": {"group": "g"},
+}
+"""The arguments that each call needs."""
+
+WRONG = {
+    "Mapping": ["text", b"x", 5, True, ["a"], {"topic"}, object()],
+    "Iterable": [b"x", 5, True, object(), [object()], [["a"]], {T0: object()}],
+    "Collection": [b"x", 5, True, object(), [object()], [["a"]], {T0: object()}],
+    "Callable": ["text", 5],
+    "str": [b"x", 5, True, ["a"], {"a": 1}, object()],
+    "int": ["5", 1.5, True, [5], object()],
+    "float": ["5", True, [5], object()],
+    "bool": ["false", 0, [], object()],
+    "pa": ["bigint", {"a": "bigint"}, [pa.int64()], 5],
+    "TopicPartition": ["topic-0", 5, ("topic",), ("topic", "0"), object()],
+}
+"""What is none of the types that a type begins with."""
+
+
+@pytest.mark.parametrize("name", sorted(name for name in dir(Admin) if name[0] != "_" and name != "close"))
+def test_an_argument_of_another_form_is_refused_by_name(log, name):
+    admin, before = Admin(log), log.follow().seq
+    call = getattr(admin, name)
+    for one in inspect.signature(call).parameters.values():
+        wrong = WRONG[one.annotation.split("[")[0].split(" ")[0].split(".")[0]]
+        for value in [*wrong, *([] if "None" in one.annotation else [None])]:
+            with pytest.raises(EosLogError):
+                call(**{**ADMIN.get(name, {}), one.name: value})
+    assert log.follow().seq == before, "nothing was written"
+
+
+def test_what_is_expected_is_said(log):
+    admin = Admin(log)
+    for call, says in {
+        lambda: admin.alter_log(None): "alter_log: config=None; expected a dict of text to any value",
+        lambda: admin.alter_topic(
+            "topic", rename_columns=["a"]
+        ): r"rename_columns=\['a'\]; expected a dict of text to "
+        "text or None",
+        lambda: admin.alter_topic(
+            "topic", schema={"a": "int"}
+        ): "schema={'a': 'int'}; expected a pyarrow.Schema or None",
+        lambda: admin.create_topics(
+            5
+        ): "create_topics: new_topics=5; expected a list of text or NewTopic or a dict of",
+        lambda: admin.delete_group_offsets("g", 5): "partitions=5; expected a list of "
+        r"TopicPartition\(topic, partition\) or text",
+        lambda: admin.resolve_transactions(5): "decider=5; expected text or a path or a Log or None",
+        lambda: admin.describe_configs("topic"): "config_resources='topic'; expected a list of any value",
+    }.items():
+        with pytest.raises(InvalidRequestError, match=says):
+            call()
+    with pytest.raises(TypeError, match=r"create_topic\(\) got an unexpected keyword argument 'nope'"):
+        admin.create_topic("new", nope=1)
+
+
+def test_a_column_to_drop_is_not_taken_for_its_letters(log):
+    admin = Admin(log)
+    admin.create_topic("typed", schema=pa.schema([("ab", pa.int64()), ("a", pa.int64()), ("b", pa.int64())]))
+    admin.alter_topic("typed", drop_columns="ab")
+    assert admin.describe_topic("typed").schema.names == ["a", "b"]
 
 
 # -- What has aborted a prepared transaction -------------------------------------------------------------------
@@ -248,6 +340,75 @@ def test_headers_that_are_no_list(log, serializer, wrong, says):
     ):
         producer.send("topic", "x", headers=wrong)
     assert log.follow().seq == before
+
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+@pytest.mark.parametrize(
+    ("config", "wrong", "error", "says"),
+    [
+        ({"max.message.bytes": 100}, {"value": b"x" * 200}, RecordTooLargeError, "has 2[0-9]+ bytes"),
+        ({"cleanup.policy": "compact"}, {"key": None}, InvalidRecordError, "has no key"),
+        ({}, {"headers": [{"key": None, "value": b""}]}, InvalidRecordError, "has a header that is null"),
+    ],
+    ids=["size", "key", "headers"],
+)
+@pytest.mark.parametrize("sliced", [False, True], ids=["", "sliced"])
+def test_a_row_that_is_refused_has_the_number_that_it_has_in_the_table(
+    log, monkeypatch, config, wrong, error, says, sliced
+):
+    """The table is of several chunks, and the writer cuts large ones."""
+    Admin(log).create_topic("t", 3, config=config)
+    fine = {"key": b"k", "value": b"v", "headers": None}
+    schema = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS)])
+    rows = [fine] * 7 + [{**fine, **wrong}] + [fine] * 4
+    table = pa.concat_tables(
+        [pa.Table.from_pylist(rows[at : at + 3], schema=schema) for at in range(0, 12, 3)]
+    )
+    assert table["value"].num_chunks == 4
+    if sliced:
+        table = table.combine_chunks()
+        monkeypatch.setattr(writer, "slices", lambda batch, _: [batch.slice(at, 2) for at in range(0, 12, 2)])
+    with Producer(log) as producer, pytest.raises(error, match=f"^row 7 of those for topic 't' {says}"):
+        producer.send_arrow("t", table).result()
+
+
+def test_a_null_in_a_column_that_has_none_is_named_by_its_row_in_the_table(log):
+    schema = pa.schema([pa.field("n", pa.int64(), nullable=False)])
+    Admin(log).create_topic("typed", schema=schema)
+    table = pa.table({"n": pa.chunked_array([[1, 2], [3, None]])})
+    with (
+        Producer(log) as producer,
+        pytest.raises(InvalidRecordError, match="but row 3 of those for it has no value"),
+    ):
+        producer.send_arrow("typed", table)
+
+
+@pytest.mark.parametrize("wrong", [5, "print", [print]], ids=repr)
+def test_what_is_no_function_is_not_called_later(log, wrong):
+    before = log.state.seq
+    listener = type("Listener", (), {"on_partitions_revoked": wrong})()
+    with Consumer(log, group_id="g") as consumer, Producer(log, linger_ms=60_000) as producer:
+        consumer.assign([T0])
+        for call, name in (
+            (lambda: producer.send("topic", b"x", on_delivery=wrong), "on_delivery"),
+            (lambda: consumer.commit_async({T0: 0}, wrong), "callback"),
+            (lambda: consumer.subscribe(["topic"], on_assign=wrong), "on_assign"),
+            (lambda: consumer.subscribe(["topic"], on_lost=wrong), "on_lost"),
+            (
+                lambda: consumer.subscribe(["topic"], listener=listener),
+                "on_partitions_revoked of the listener",
+            ),
+        ):
+            with pytest.raises(InvalidRequestError, match=rf"^{name}=.*: it has to be a function, or None"):
+                call()
+        producer.flush()
+        assert log.follow().seq == before, "nothing was written"
+        future = producer.send("topic", b"x")
+        for call in (future.add_callback, future.add_errback, future.add_both):
+            with pytest.raises(InvalidRequestError, match=r"back=.*: it has to be a function"):
+                call(wrong)
 
 
 @pytest.mark.parametrize("wrong", [["topic"], {"topic": 0}, None], ids=repr)

@@ -55,7 +55,7 @@ def test_send_arrow(url, key):
     rows = {"value": [b"1", b"2"]} if key is None else {"key": key, "value": [b"1", b"2"]}
     with Producer(url) as producer:
         row = 0 if key is None or key.null_count == 2 else 1
-        with pytest.raises(InvalidRecordError, match=f"row {row} of the batch for topic 't' {NO_KEY}"):
+        with pytest.raises(InvalidRecordError, match=f"row {row} of those for topic 't' {NO_KEY}"):
             producer.send_arrow("t", pa.table(rows))
         assert producer.send_arrow("t", pa.table({"key": [b"k"], "value": [b"3"]})).result()
     assert values(url) == [b"3"]

@@ -180,11 +180,15 @@ def test_a_time_is_a_number(consumer):
 def test_calls_of_the_admin_client(log):
     admin = Admin(log)
     for call, given, says in (
-        (admin.create_partitions, ("t", 2), r"takes a dict, \{topic: new number of partitions\}"),
-        (admin.create_partitions, ([NewPartitions(2)],), "takes a dict"),
+        (
+            admin.create_partitions,
+            ("t", 2),
+            "topic_partitions='t'; expected a dict of text to a whole number",
+        ),
+        (admin.create_partitions, ([NewPartitions(2)],), "expected a dict of text to a whole number"),
         (admin.create_partitions, ({"t": "2"},), "topic 't': '2' is no number of partitions"),
         (admin.create_topics, ([Place()],), r"NewTopic\(name, num_partitions\)"),
-        (admin.create_topic, (["t"],), r"illegal topic name \['t'\]"),
+        (admin.create_topic, (["t"],), r"create_topic: name=\['t'\]; expected text"),
         (admin.describe_configs, ([Place()],), r"ConfigResource\('topic', name\)"),
         (admin.alter_configs, ([5],), r"ConfigResource\('topic', name\)"),
         (admin.delete_group_offsets, ("other", [5]), r"TopicPartition\(topic, partition\)"),

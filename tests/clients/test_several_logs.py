@@ -403,6 +403,39 @@ def test_a_reader_without_the_right_to_write_sees_it_as_decided(world, caplog):
     assert log.as_decided(log.state) is log.state or not log.state.open_transactions
 
 
+@pytest.mark.parametrize("commits", [True, False])
+def test_what_was_decided_elsewhere_is_not_split(world, commits):
+    """A is open in payments-0. What was decided has a record behind it, and one in payments-1; it cannot be written."""
+    Admin(world.log("payments")).alter_topic("payments", partitions=2)
+    alone = Producer(world.log("payments"), transactional_id="a")
+    alone.init_transactions()
+    alone.begin_transaction()
+    alone.send("payments", "a", partition=0)
+    alone.flush()
+    group = world.producer()
+    group.begin_transaction()
+    members(group)[0].send("orders", "b")
+    for partition in (0, 1):
+        members(group)[1].send("payments", "b", partition=partition)
+    members(group)[1].flush()
+    killed_at(group, "follow" if commits else "decide")
+    if not commits:
+        world.seen("orders", world.late("orders"))
+        alone.send("payments", "a", partition=0)
+    log = world.log("payments", Reader)
+
+    def seen(**given):
+        table = read_arrow(log, "payments", columns=["partition", "value"], **given).read_all()
+        return [tuple(row.values()) for row in table.to_pylist()]
+
+    assert seen() == ([(1, b"b")] if commits else [])
+    assert log.as_decided(log.state) is not log.state
+    assert seen(whole_transactions=True) == []
+    alone.commit_transaction()
+    assert seen(whole_transactions=True) == seen()
+    assert len(seen()) == (3 if commits else 2)
+
+
 def test_a_reader_without_the_right_to_write_does_not_see_what_was_aborted(world):
     group = world.producer()
     group.begin_transaction()

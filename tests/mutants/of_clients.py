@@ -519,4 +519,21 @@ MUTANTS = (
         "flush raises for records whose futures the program is about to ask",
         ("tests/clients/test_failed_records.py",),
     ),
+    # -- what is given to calls ------------------------------------------------------------------------------
+    Mutant(
+        "admin-takes-whatever-is-given",
+        "spark_eos/clients/admin/__init__.py",
+        "@checked\nclass Admin",
+        "class Admin",
+        "an argument of another type ends in a bare TypeError, or drops columns by the letters of a name",
+        ("tests/clients/test_given_values.py",),
+    ),
+    Mutant(
+        "what-is-no-function-is-called-later",
+        "spark_eos/clients/validation.py",
+        "    if given is not None and not callable(given):\n",
+        "    if False:\n",
+        "an on_delivery that is no function is taken, and fails where nobody hears of it",
+        ("tests/clients/test_given_values.py",),
+    ),
 )

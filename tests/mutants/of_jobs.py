@@ -129,7 +129,7 @@ MUTANTS = (
     Mutant(
         "transaction-not-noted",
         _MICRO_BATCH,
-        "        self._checkpoint.note_transaction(self._log().log_id, self._batch_id)\n",
+        "        self._checkpoint.note_transaction((log or self._log()).log_id, self._batch_id)\n",
         "",
         "a batch whose error its function passed over looks like one that was left out",
         _OF_LEFT_OUT,

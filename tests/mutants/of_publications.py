@@ -36,8 +36,8 @@ MUTANTS = (
     Mutant(
         "what-ended-earlier-is-forgotten",
         "spark_eos/log/selection/units.py",
-        "        units = [] if first is None else [first]\n",
-        "        units = []\n",
+        ", *([first] if first else ())]",
+        "]",
         "a transaction is split that ended before the oldest entry that the log still has",
         ("tests/log/test_whole_ends.py",),
     ),

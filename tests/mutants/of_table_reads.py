@@ -12,7 +12,57 @@ _RESOLUTION, _STAMPS = "spark_eos/spark/source/offset_resolution.py", "spark_eos
 _OF_STARTS = ("tests/spark/test_starting_table.py", "tests/tables/test_stamps.py")
 _OF_PLANS = ("tests/log/test_sealed.py",)
 
+_WHOLE = ("tests/clients/test_whole_transactions.py",)
+
 MUTANTS = (
+    Mutant(
+        "arrow-readers-split-transactions",
+        "spark_eos/clients/arrow_reader.py",
+        "    cut = whole_cut(opened, then) if whole_transactions else {}\n",
+        "    cut: Cut = {}\n",
+        "read_arrow gives a part of a transaction though it is asked for whole ones",
+        _WHOLE,
+    ),
+    Mutant(
+        "table-readers-split-transactions",
+        "spark_eos/clients/table_plan.py",
+        "    cut = whole_cut(opened, shown) if whole_transactions else {}\n",
+        "    cut: dict[tuple[str, int], int] = {}\n",
+        "read_table gives a part of a transaction though it is asked for whole ones",
+        _WHOLE,
+    ),
+    Mutant(
+        "batch-reads-split-transactions",
+        "spark_eos/spark/source/batch.py",
+        "        cut = whole_cut(log, shown.state) if options.whole_transactions else {}\n",
+        "        cut: dict[tuple[str, int], int] = {}\n",
+        "a batch read of several topics gives a part of a transaction though it is asked for whole ones",
+        _WHOLE,
+    ),
+    Mutant(
+        "what-is-not-known-is-left-out",
+        "spark_eos/log/selection/units.py",
+        "    if first is not None and not is_before(first, found):\n",
+        "    if False:\n",
+        "records are missing without a word, where it is not known what belongs together",
+        _WHOLE,
+    ),
+    Mutant(
+        "long-transactions-are-not-looked-for",
+        "spark_eos/log/selection/units.py",
+        "        if first is None or is_before(first, found):\n",
+        "        if True:\n",
+        "a read ends with an error though the entries are there that say what belongs together",
+        _WHOLE,
+    ),
+    Mutant(
+        "decided-transactions-are-split",
+        "spark_eos/log/selection/units.py",
+        "*_decided(state, start), ",
+        "",
+        "a reader that may not write gives a part of what another log has decided",
+        ("tests/clients/test_several_logs.py", "-k", "decided_elsewhere"),
+    ),
     Mutant(
         "table-of-another-log",
         _RESOLUTION,

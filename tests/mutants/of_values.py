@@ -83,4 +83,12 @@ MUTANTS = (
         "a broken value is a dead letter, and a row of nulls as well",
         ("tests/spark/test_values.py", "-k", "dead_letter"),
     ),
+    Mutant(
+        "values-with-one-name-twice",
+        "spark_eos/spark/sink/values.py",
+        "        check_limits(columns)\n",
+        "",
+        "values are written that Spark cannot read as columns",
+        ("tests/spark/test_values.py", "-k", "case_alone"),
+    ),
 )

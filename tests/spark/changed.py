@@ -818,6 +818,28 @@ def _(q):
 
 @change(
     BATCH,
+    "wholeTransactions",
+    "false → true",
+    "a committed transaction of which a part waits for an open one is not read; refused with another end",
+)
+def _(q):
+    whole = {"subscribe": "src,src-2", "wholeTransactions": "true"}
+    q.fill(10, 11, topic="src-2")
+    an_open_transaction(q)
+    with Producer(q.bench.log, {"transactional.id": "other"}) as other:
+        other.init_transactions()
+        other.begin_transaction()
+        for topic in ("src", "src-2"):
+            other.send(topic, "11", partition=0)
+        other.commit_transaction()
+    assert numbers(q, subscribe="src,src-2") == [*range(12)]
+    assert numbers(q, **whole) == [*range(11)]
+    with q.refuses("options wholeTransactions and endingOffsets contradict each other"):
+        numbers(q, **whole, endingOffsets='{"src": {"0": 3}}')
+
+
+@change(
+    BATCH,
     "group.id",
     "another group, with `startingOffsets=committed`",
     "reading begins where that group stands; refused with any other start",

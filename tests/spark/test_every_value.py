@@ -36,7 +36,7 @@ def write(spark, bench):
     ],
 )
 def test_headers_without_a_name(write, bench, headers):
-    with pytest.raises(Exception, match=f"row 0 of the batch for topic 't' {NAMELESS}"):
+    with pytest.raises(Exception, match=f"row 0 of those for topic 't' {NAMELESS}"):
         write(f"select 'v' as value, {headers} as headers")
     write("select 'v' as value, array(named_struct('key', 'k', 'value', cast(null as binary))) as headers")
     (record,), _ = polled(Log.open(bench.url))

@@ -133,6 +133,38 @@ def test_typed_rows_in_hostile_settings(spark, typed):
             spark.conf.unset(name)
 
 
+def test_what_waits_in_one_topic_waits_in_both(spark, tmp_path):
+    """A is open in orders-0. B has committed a row behind it, and one in payments-0, of which all is sealed."""
+    url = str(tmp_path / "log")
+    with Admin(url) as admin:
+        admin.create_topic("orders", 1)
+        admin.create_topic("payments", 1, config={"segment.format": "parquet"})
+    a, b = Producer(url, {"transactional.id": "a"}), Producer(url, {"transactional.id": "b"})
+    with Producer(url) as alone:
+        alone.send("payments", b"before").result(timeout=60)
+    for producer, topics in ((a, ["orders"]), (b, ["orders", "payments"])):
+        producer.init_transactions()
+        producer.begin_transaction()
+        for topic in topics:
+            producer.send(topic, topic.encode(), partition=0)
+        producer.flush()
+    b.commit_transaction()
+    seal(Log.shared(url), "payments", 2, group=10)
+    seq = Log.shared(url).follow().seq
+
+    def seen(**given):
+        found = [read_table(spark, url, topic, **given) for topic in ("orders", "payments")]
+        return [sorted(bytes(row.value) for row in rows.collect()) for rows in found]
+
+    assert seen() == [[], [b"before", b"payments"]]
+    assert seen(whole_transactions=True) == [[], [b"before"]]
+    both = source(spark, url, "orders,payments", wholeTransactions="true")
+    assert [bytes(row.value) for row in both.collect()] == [b"before"]
+    a.commit_transaction()
+    assert seen(whole_transactions=True) == [[b"orders", b"orders"], [b"before", b"payments"]]
+    assert seen(whole_transactions=True, as_of=seq) == [[], [b"before"]]
+
+
 def test_columns_and_filters_reach_the_files(spark, typed):
     found = read_table(spark, typed, "t", columns=["_offset", "n", "_topic"])
     same(found, source(spark, typed, columns="_offset,n,_topic"))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import uuid
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
-from spark_eos import Admin, Consumer, Producer, TopicPartition
+from spark_eos import Admin, Consumer, MicroBatchTransaction, Producer, TopicPartition
 from spark_eos.errors import CheckpointMismatchError
 from spark_eos.log import log as log_module
 from spark_eos.log.log import Log
@@ -18,10 +19,12 @@ from spark_eos.spark.schema import kafka_schema
 from spark_eos.spark.sink import sink
 from spark_eos.spark.sink.sink import EosLogStreamWriter
 from spark_eos.spark.source.source import EosLogStreamReader
+from spark_eos.spark.transactions import running_query
 from spark_eos.spark.version import ReadAllAvailable
-from spark_eos.storage import NO_SETTINGS, urls
+from spark_eos.storage import NO_SETTINGS, other_files, urls
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing.remote_store import RemoteStore, Request
+from tests.crashpoints.queries import Frame
 
 from .conftest import ROWS, Bench, Driver
 
@@ -124,6 +127,37 @@ def test_once_a_minute_what_was_written_is_read_where_batches_are_planned(remote
         "executor": {"PUT": 1},
         "driver": {"GET": 1, "PUT": 1},
     }
+
+
+def test_a_micro_batch_transaction_notes_its_beginning_by_one_put(remote, hand_made, monkeypatch):
+    """Its checkpoint is in a bucket, too. One frame of one task."""
+    files, run_id = RemoteStore(MemoryStore("checkpoint")), str(uuid.uuid4())
+    monkeypatch.setattr(other_files, "shared_store", lambda *_: files)
+    monkeypatch.setattr(running_query, "_notes", lambda _: None)
+    made = hand_made("checkpoint")
+    files.create("metadata", (made.path / "metadata").read_bytes())
+    for batch_id in range(4):
+        made.offsets(batch_id, None)
+        files.create(f"offsets/{batch_id}", (made.path / "offsets" / str(batch_id)).read_bytes())
+        remote.clear()
+        files.clear()
+        properties = {
+            "sql.streaming.queryId": made.query_id,
+            "spark.jobGroup.id": run_id,
+            "streaming.sql.batchId": str(batch_id),
+        }
+        frame = Frame(SimpleNamespace(patiently=lambda call: call()), [f"{batch_id}"], [0], properties)
+        options = {"checkpointLocation": "s3a://bucket/checkpoint"}
+        with (
+            remote.process("driver"),
+            MicroBatchTransaction(frame, batch_id, remote.url, options) as transaction,
+        ):
+            transaction.write(frame, "out")
+        files.create(f"commits/{batch_id}", b"v1")
+        if batch_id > 1:  # The first ones make the topic, and learn that the checkpoint keeps no state.
+            assert remote.counts() == {"driver": {"PUT": 2, "GET": 3}}
+            assert files.counts == {"PUT": 2, "GET": 4, "HEAD": 1}, "one of the PUTs is Spark's"
+    assert values(Log.open(remote.inner), "out") == [*"0123"]
 
 
 def test_what_another_process_committed_is_not_deleted_by_one_that_is_behind(remote, query, hand_made):

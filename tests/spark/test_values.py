@@ -7,13 +7,17 @@ import json
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import ConfigError, SchemaMismatchError
 from spark_eos.log import paths
 from spark_eos.protocol.actions import AppendBatches, CommitMicroBatch
 from spark_eos.protocol.encoding.entries import decode_entry
+from spark_eos.spark.batch.writer import EosLogBatchWriter
+from spark_eos.spark.options import parse_sink, parse_source
 from spark_eos.spark.start import start_query
+from spark_eos.spark.topics import check_columns
 from tests.spark.changes import Driven
 from tests.values.schemas import EVERY, example, of
 
@@ -192,11 +196,6 @@ def test_topics_named_by_rows_have_formats_of_their_own(bench):
 
 
 def write_batch(bench, frame, **options):
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    from spark_eos.spark.batch.writer import EosLogBatchWriter
-    from spark_eos.spark.options import parse_sink
-
     writer = EosLogBatchWriter(
         parse_sink({"path": bench.url, **options}, streaming=False),
         from_arrow_schema(frame.schema),
@@ -253,6 +252,73 @@ def test_topics_without_columns(engine, given, error, says):
     admin.create_topic("key", config=avro(of("R", [{"name": "_key", "type": "int"}])))
     with pytest.raises(error, match=says):
         engine.read(**{"subscribe": "json", **given})
+
+
+BOTH = {"a": {"type": "integer"}, "A": {"type": "integer"}}
+STRUCT = {"type": "object", "properties": BOTH}
+AVRO_STRUCT = of("S", [{"name": "a", "type": "int"}, {"name": "A", "type": "int"}])
+ARROW = pa.struct([("a", pa.int32()), ("A", pa.int32())])
+NESTED = {
+    "s": (STRUCT, AVRO_STRUCT, ARROW),
+    "s.element": (
+        {"type": "array", "items": STRUCT},
+        {"type": "array", "items": AVRO_STRUCT},
+        pa.list_(pa.field("element", ARROW)),
+    ),
+    "s.value": (
+        {"type": "object", "additionalProperties": STRUCT},
+        {"type": "map", "values": AVRO_STRUCT},
+        pa.map_(pa.string(), ARROW),
+    ),
+    "s.in": (
+        {"type": "object", "properties": {"in": STRUCT}},
+        of("T", [{"name": "in", "type": AVRO_STRUCT}]),
+        pa.struct([("in", ARROW)]),
+    ),
+}
+"""Paths to fields whose names differ in case alone, and the types that have them: JSON's, Avro's and Arrow's."""
+
+
+@pytest.mark.parametrize("path", NESTED)
+@pytest.mark.parametrize("format_", ["json", "json without a schema", "avro"])
+def test_names_that_differ_in_case_alone_are_no_columns_at_any_depth(engine, format_, path):
+    """Clients read and write such values, and Spark reads them undecoded."""
+    in_json, in_avro, in_arrow = NESTED[path]
+    schema = {"type": "object", "properties": {"s": in_json}}
+    config = {
+        "json": {"value.format": "json", "value.schema": json.dumps(schema)},
+        "json without a schema": {"value.format": "json"},
+        "avro": avro(of("R", [{"name": "s", "type": in_avro}]), "avro"),
+    }[format_]
+    Admin(engine.bench.log).create_topic("in", config=config)
+    before = engine.bench.state.seq
+    rows = pa.table({"s": pa.array([None], in_arrow)})
+    says = f"column '{path}' would have the fields 'a' and 'A', which are the same name in Spark"
+    with pytest.raises(SchemaMismatchError, match=f"topic 'in' has value.format=.*: {says}"):
+        write_batch(engine.bench, rows, topic="in", **{"row.format": "typed"})
+    assert engine.bench.state.seq == before, "nothing was written"
+    if format_ == "json without a schema":
+        given = parse_source(
+            {"path": engine.bench.url, "subscribe": "in", "row.format": "typed"}, streaming=False
+        )
+        with pytest.raises(SchemaMismatchError, match=f"topic 'in': {says}.*row.format=kafka"):
+            check_columns(given, from_arrow_schema(rows.schema))
+    else:
+        with pytest.raises(SchemaMismatchError, match=f"topic 'in': {says}.*row.format=kafka"):
+            engine.read(subscribe="in")
+    value = {"s": {"a": 1, "A": 2}}
+    value = {
+        "s": {
+            "s": value["s"],
+            "s.element": [value["s"]],
+            "s.value": {"k": value["s"]},
+            "s.in": {"in": value["s"]},
+        }[path]
+    }
+    with Producer(engine.bench.log) as producer:
+        producer.send("in", value)
+    assert polled(engine.bench.log, "in")[0].value == value
+    assert len(engine.read(subscribe="in", **{"row.format": "kafka"})[0]) == 1
 
 
 def test_a_recursive_type_is_for_clients(log_url):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 
@@ -66,6 +67,10 @@ def test_what_waits_in_one_table_waits_in_all(world, capsys):
     wait = "committed records wait for the transaction of 'a' (producer id 0), which is open in orders-0"
     assert told == [wait]
     assert lag(world, capsys) == [f"p: {wait}"]
+    for more in ([], ["--totals"]):
+        assert {json.dumps(row["waits_for"]) for row in lag_rows(world, capsys, *more)} == {
+            '[{"producer_id": 0, "transactional_id": "a", "partitions": ["orders-0"]}]'
+        }
     assert publisher.publish().sequence == before.sequence, "nothing may be published that was not"
     with Producer(world.log) as alone:
         send(alone, b"c", ("payments", 1))
@@ -75,6 +80,13 @@ def test_what_waits_in_one_table_waits_in_all(world, capsys):
     assert world.rows(publisher.publish().sequence) == {b"a": 1, b"b": 2, b"c": 1, b"d": 1}
     assert not publisher.is_due()
     assert lag(world, capsys) == []
+    assert [row["waits_for"] for row in lag_rows(world, capsys, "--totals")] == [[]]
+
+
+def lag_rows(world, capsys, *more):
+    """The lines of ``eoslog lag --json``."""
+    main(["lag", world.log.url, "--json", *more])
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
 def lag(world, capsys):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Intake", "JsonRecords", "TextLines", "TypedRows", "value_of_json", "with_line"]
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-_ROW = re.compile(r"row (\d+) of the batch")
+_ROW = re.compile(r"row (\d+) of those")
 
 
 class Intake(ABC):

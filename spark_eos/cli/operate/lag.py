@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
@@ -15,6 +15,7 @@ from spark_eos.errors import GroupIdNotFoundError
 
 if TYPE_CHECKING:
     from spark_eos.log.log import Log
+    from spark_eos.log.selection.units import Wait
     from spark_eos.monitoring import Lag, LagTotal, QueryAcross
 
 __all__ = ["app", "badness", "measures"]
@@ -93,15 +94,16 @@ def lag(
     if totals:
         rows = _summed(rows)
     rows.sort(key=lambda row: (badness(row.lag), row.log))
+    waits = _waits(logs, rows)
     if as_json:
-        for row in rows:
-            logs_of = {"log": row.log, "source_log": row.source_log} if len(logs) > 1 else {}
-            print_json({**row.lag._asdict(), "held_back": row.lag.held_back, **logs_of})
+        _print_json(rows, waits, has_logs=len(logs) > 1)
         for query in problems:
             print_json({"kind": "query", "offsets": None, **query._asdict(), "lags": []})
     elif rows or problems:
         _print(rows, problems, is_summed=totals, has_logs=len(logs) > 1)
-        _print_waits(logs, {row.lag.name for row in rows if row.lag.kind == "publication"})
+        for (_, name), found in sorted(waits.items()):
+            for one in found:
+                print(printable(f"{name}: committed records wait for {one}"))
     else:
         read = "this log: it has" if len(logs) == 1 else "these logs: they have"
         print(f"nothing reads {read} no groups, Spark queries or publications")
@@ -140,6 +142,18 @@ def _check_names(logs: Sequence[Log], groups: Sequence[str], topics: Sequence[st
             raise GroupIdNotFoundError(
                 f"the log knows no group, query or publication {group!r}; eoslog lag without --group shows all"
             )
+
+
+def _print_json(
+    rows: Sequence[_Row], waits: Mapping[tuple[str, str], Sequence[Wait]], *, has_logs: bool
+) -> None:
+    for row in rows:
+        more: dict[str, object] = {"held_back": row.lag.held_back}
+        if row.lag.kind == "publication":
+            more["waits_for"] = [one._asdict() for one in waits[row.log, row.lag.name]]
+        if has_logs:
+            more.update(log=row.log, source_log=row.source_log)
+        print_json({**row.lag._asdict(), **more})
 
 
 def _print(rows: Sequence[_Row], problems: Sequence[QueryAcross], *, is_summed: bool, has_logs: bool) -> None:
@@ -181,14 +195,21 @@ def _print(rows: Sequence[_Row], problems: Sequence[QueryAcross], *, is_summed: 
         print(printable(f"{query.name}, {query.topic}: {query.problem}"))
 
 
-def _print_waits(logs: Sequence[Log], publications: Collection[str]) -> None:
-    """What the tables wait for: they have no part of a transaction."""
+def _waits(logs: Sequence[Log], rows: Sequence[_Row]) -> dict[tuple[str, str], list[Wait]]:
+    """What the publications among the rows wait for, by log and name: tables have no part of a transaction."""
     from spark_eos.log.selection.units import held_by
+    from spark_eos.monitoring.metrics.points import safe_url
 
-    for log in logs:
-        for name in sorted({*publications} & {*log.state.publications}):
-            for one in held_by(log.state, log.state.publications[name]):
-                print(printable(f"{name}: committed records wait for {one}"))
+    states = {safe_url(log.url): log.state for log in logs}
+    found: dict[tuple[str, str], list[Wait]] = {}
+    for row in rows:
+        if row.lag.kind == "publication":
+            state, name = states[row.log], row.lag.name
+            # It may have been dropped since the rows were made.
+            found[row.log, name] = (
+                held_by(state, state.publications[name]) if name in state.publications else []
+            )
+    return found
 
 
 def measures(one: Lag | LagTotal) -> tuple[str, str, str]:

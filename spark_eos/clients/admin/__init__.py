@@ -18,6 +18,7 @@ from spark_eos.clients.admin.descriptions import (
     TransactionDescription,
 )
 from spark_eos.clients.admin.fencing import FencingAdmin
+from spark_eos.clients.admin.given import checked
 from spark_eos.clients.admin.groups import GroupAdmin
 from spark_eos.clients.admin.several import SeveralAdmin
 from spark_eos.clients.admin.transactions import TransactionAdmin
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 
+@checked
 class Admin(SeveralAdmin, TransactionAdmin, FencingAdmin, GroupAdmin):
     """Administers a log: topics, transactions, groups, and settings. Safe to share between threads.
 

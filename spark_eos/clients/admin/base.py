@@ -47,7 +47,7 @@ class AdminBase(KafkasCalls):
 
 
 def places(
-    log: Log, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | Mapping[TopicPartition, int]
+    log: Log, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
 ) -> tuple[PartitionOffset, ...]:
     """The offsets, with the identities that their topics have now. `UnknownTopicOrPartitionError` without a topic."""
     state = log.follow()

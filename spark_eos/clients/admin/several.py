@@ -159,10 +159,6 @@ class SeveralAdmin(TopicAdmin, SettingsAdmin):
         >>> len(admin.describe_topic("orders").partitions)
         3
         """
-        if not isinstance(topic_partitions, Mapping):
-            raise InvalidRequestError(
-                f"create_partitions takes a dict, {{topic: new number of partitions}}, not {topic_partitions!r}"
-            )
         log = self._log()
         state = log.follow()
         actions = []

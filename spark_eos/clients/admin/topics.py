@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from spark_eos.clients.admin.base import WRITER, AdminBase, places
 from spark_eos.clients.admin.descriptions import PartitionDescription, TopicDescription
+from spark_eos.clients.validation import as_names
 from spark_eos.config.reader import check_stored
 from spark_eos.config.topic import TOPIC
 from spark_eos.errors import ConfigError, UnknownTopicOrPartitionError
@@ -26,7 +27,7 @@ from spark_eos.log.topics import (
 )
 from spark_eos.protocol.actions import Action, AdvanceLogStart, DeleteTopic
 from spark_eos.protocol.state import State
-from spark_eos.protocol.types import TopicPartition
+from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
 __all__ = ["TopicAdmin"]
 
@@ -143,7 +144,10 @@ class TopicAdmin(AdminBase):
         log = self._log()
         known = topic_of(log.follow(), name, log.url).config
         edits = Edits(
-            _types(add_columns), dict(rename_columns or {}), tuple(drop_columns), _types(widen_columns)
+            _types(add_columns),
+            dict(rename_columns or {}),
+            tuple(as_names(drop_columns, "column")),
+            _types(widen_columns),
         )
         if schema is not None and edits:
             raise ConfigError(
@@ -229,7 +233,9 @@ class TopicAdmin(AdminBase):
             error,
         )
 
-    def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def delete_records(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
+    ) -> dict[TopicPartition, int]:
         """Delete the records before an offset, in each partition. Vacuum deletes their files later.
 
         Parameters

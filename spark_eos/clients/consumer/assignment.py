@@ -12,7 +12,7 @@ from spark_eos.clients.consumer.coordinator import ConsumerCoordinator
 from spark_eos.clients.consumer.partition_state import PartitionState
 from spark_eos.clients.consumer.subscriptions import Listener, Subscription
 from spark_eos.clients.one_thread import one_at_a_time
-from spark_eos.clients.validation import as_partitions
+from spark_eos.clients.validation import as_partitions, check_function
 from spark_eos.errors import IllegalStateError, InvalidRequestError
 from spark_eos.log.data.planner import partition_of
 from spark_eos.log.topics import topic_of
@@ -85,6 +85,8 @@ class ConsumerAssignment(ConsumerBase):
         self._need_group("subscribe")
         self._check_not_telling("subscribe")
         calls = (on_assign, on_revoke, on_lost)
+        for call, name in zip(calls, ("on_assign", "on_revoke", "on_lost"), strict=True):
+            check_function(call, name)
         heard = Listener(*(None if call is None else partial(call, self) for call in calls))
         if listener is not None:
             if any(calls):

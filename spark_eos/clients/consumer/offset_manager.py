@@ -15,7 +15,7 @@ from spark_eos.clients.consumer.partition_state import PartitionState
 from spark_eos.clients.consumer.subscriptions import Subscription
 from spark_eos.clients.metrics import ConsumerMetrics
 from spark_eos.clients.producer.futures import RecordFuture
-from spark_eos.clients.validation import as_offsets
+from spark_eos.clients.validation import as_offsets, check_function
 from spark_eos.config.consumer import OffsetReset
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import EosLogError, NoOffsetForPartitionError, UnstableOffsetCommitError
@@ -110,6 +110,7 @@ class OffsetManager:
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None, callback: OnCommit | None
     ) -> RecordFuture[None]:
         """The same in the background, as a member of the group that the consumer is now. See `call_back`."""
+        check_function(callback, "callback")
         action = self._action(offsets)
         done: RecordFuture[None] = RecordFuture()
         if self._background is None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from spark_eos.clients.validation import check_function
 from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
@@ -33,6 +34,8 @@ class Listener(NamedTuple):
                 f"{listener!r} is no listener: it has none of on_partitions_assigned, on_partitions_revoked and "
                 "on_partitions_lost"
             )
+        for name, call in zip(Listener._fields, found, strict=True):
+            check_function(call, f"on_partitions_{name} of the listener")
         return found
 
 

@@ -9,14 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
+from spark_eos.clients.records import RecordMetadata
+from spark_eos.clients.validation import check_function
 from spark_eos.errors import IllegalStateError, KafkaTimeoutError, RetriableError
 from spark_eos.storage.forks import Lock, tell_in_child
 
-__all__ = ["Failures", "Outcome", "RecordFuture", "SendFuture"]
+__all__ = ["Failures", "OnDelivery", "Outcome", "RecordFuture", "SendFuture", "tell"]
 
 T = TypeVar("T")
+
+OnDelivery: TypeAlias = Callable[["BaseException | None", "RecordMetadata | None"], object]
+"""A function of an error and a place, one of them None."""
 
 _EXACT = 100
 """Of so many failures it is known which futures have told of them; of earlier ones only how many are left."""
@@ -125,10 +130,12 @@ class RecordFuture(Future[T]):
 
         It is called by the thread that sends, as `add_done_callback` does.
         """
+        check_function(call, "callback")
         return self._when_done(lambda: call(*args, self.result(), **kwargs), failed=False)
 
     def add_errback(self, call: Callable[..., object], *args: Any, **kwargs: Any) -> RecordFuture[T]:
         """Call ``call(*args, error, **kwargs)`` once it has failed, or now if it has. Errors of it are logged."""
+        check_function(call, "errback")
         return self._when_done(lambda: call(*args, self.exception(), **kwargs), failed=True)
 
     def add_both(self, call: Callable[..., object], *args: Any, **kwargs: Any) -> RecordFuture[T]:
@@ -160,6 +167,12 @@ class RecordFuture(Future[T]):
         # A callback for results alone hears of no error.
         (self.add_done_callback if failed else super().add_done_callback)(called)
         return self
+
+
+def tell(future: RecordFuture[RecordMetadata], on_delivery: OnDelivery) -> None:
+    """Call ``on_delivery`` once the record is durable or has failed."""
+    future.add_callback(lambda sent: on_delivery(None, sent))
+    future.add_errback(lambda error: on_delivery(error, None))
 
 
 class SendFuture(RecordFuture[Any]):

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
 from spark_eos.clients.at_exit import say
 from spark_eos.clients.background import within
-from spark_eos.clients.producer.futures import Outcome, RecordFuture, SendFuture
+from spark_eos.clients.producer.futures import OnDelivery, Outcome, RecordFuture, SendFuture, tell
 from spark_eos.clients.producer.information import ProducerInformation
 from spark_eos.clients.producer.transaction_manager import ClientState
 from spark_eos.clients.records import Header, RecordMetadata
-from spark_eos.clients.validation import as_bytes, as_timestamp, bytes_of, check_headers, check_rows
+from spark_eos.clients.validation import (
+    as_bytes,
+    as_timestamp,
+    bytes_of,
+    check_function,
+    check_headers,
+    check_rows,
+)
 from spark_eos.errors import (
     EosLogError,
     InvalidRequestError,
@@ -29,15 +36,6 @@ ROW_OVERHEAD_BYTES = 64
 """What a record takes in memory beyond its key, value and headers."""
 
 _IN_TRANSACTION = ClientState.IN_TRANSACTION
-
-
-OnDelivery: TypeAlias = Callable[["BaseException | None", "RecordMetadata | None"], object]
-"""A function of an error and a place, one of them None."""
-
-
-def _tell(future: RecordFuture[RecordMetadata], on_delivery: OnDelivery) -> None:
-    future.add_callback(lambda sent: on_delivery(None, sent))
-    future.add_errback(lambda error: on_delivery(error, None))
 
 
 class Producer(ProducerInformation):
@@ -141,6 +139,8 @@ class Producer(ProducerInformation):
         ------
         UnknownTopicOrPartitionError
             The log has no such topic or partition.
+        InvalidRequestError
+            ``partition`` is no number, or ``on_delivery`` no function.
         InvalidRecordError
             The value, key, a header or the timestamp has the wrong type, the topic has a schema, or it is compacted
             and the record has no key.
@@ -161,10 +161,12 @@ class Producer(ProducerInformation):
         """
         if (
             headers is not None
+            or on_delivery is not None
             or not (key is None or isinstance(key, bytes))
             or not (value is None or isinstance(value, bytes))
             or self._serializes
         ):
+            check_function(on_delivery, "on_delivery")
             key, value, headers = self._as_stored(topic, key, value, headers)
         bare = (0 if value is None else len(value)) + (0 if key is None else len(key))
         bare += bytes_of(headers) if headers else 0
@@ -197,7 +199,7 @@ class Producer(ProducerInformation):
                 except EosLogError as error:
                     return self._refuse(error, on_delivery)
         if on_delivery is not None:
-            _tell(future, on_delivery)
+            tell(future, on_delivery)
         if transactions is None and gathered.bytes >= self._memory_bytes:
             self._make_room()
         return future
@@ -391,5 +393,5 @@ class Producer(ProducerInformation):
         if self._transactions is None:
             self._sender.failures.add(error, [(outcome, 1, 1)])
         if on_delivery is not None:
-            _tell(future, on_delivery)
+            tell(future, on_delivery)
         return future

@@ -52,20 +52,21 @@ class RowConverter:
         self._schema: pa.Schema | None = None
         self._positions: list[int | None] = []
 
-    def convert(self, batch: pa.RecordBatch) -> Columns:
+    def convert(self, batch: pa.RecordBatch, before: int = 0) -> Columns:
         """The columns of ``batch``, by their names in the layout; those that may be null may be missing.
 
         Types: as stored, or another spelling of it (`normalise_type`); ``key`` and ``value`` also as text;
         the timestamp in any unit, with a time zone, null where it is the time of writing. Raises
         `SchemaMismatchError` for a wrong, missing or unknown column, `InvalidRecordError` for a value that
-        cannot be stored or that a reader could not show, `RecordTooLargeError` for a row over the limit.
+        cannot be stored or that a reader could not show, `RecordTooLargeError` for a row over the limit. Errors number
+        the rows as the caller was given them: so many came ``before`` the batch.
         """
         self._check_whole(batch)
         if self._schema is None or not batch.schema.equals(self._schema):
             self._positions = self._match(batch.schema)
             self._schema = batch.schema
         columns = [
-            self._column(field, None if position is None else batch.column(position), batch.num_rows)
+            self._column(field, None if position is None else batch.column(position), batch.num_rows, before)
             for field, position in zip(self._layout.physical, self._positions, strict=True)
         ]
         for at in self._layout.timed:
@@ -78,16 +79,16 @@ class RowConverter:
         headers = columns[self._headers_at] if self._layout.is_kafka else None
         if headers is not None and (row := first_without_name(headers)) is not None:
             raise InvalidRecordError(
-                f"row {row} of the batch for topic {self._topic!r} has a header that is null or has no name (column "
-                "'headers'). Leave it out of the list"
+                f"row {before + row} of those for topic {self._topic!r} has a header that is null or has no name "
+                "(column 'headers'). Leave it out of the list"
             )
         given = columns[self._time_at]
         if self._times is not None and given is not None:
             self._times.check_column(given)
         if self._keys_at and batch.num_rows:
-            self._check_keys(columns)
+            self._check_keys(columns, before)
         if self._limit is not None:
-            self._check_sizes(columns, self._limit)
+            self._check_sizes(columns, self._limit, before)
         return columns
 
     def _check_whole(self, batch: pa.RecordBatch) -> None:
@@ -144,7 +145,7 @@ class RowConverter:
         """Whether this is the key or value of a Kafka-shaped topic: bytes, which may come as text."""
         return self._layout.is_kafka and pa.types.is_binary(field.type)
 
-    def _column(self, field: pa.Field, found: pa.Array | None, rows: int) -> pa.Array | None:
+    def _column(self, field: pa.Field, found: pa.Array | None, rows: int, before: int) -> pa.Array | None:
         if found is None:
             return None
         is_timestamp = field.name == self._layout.timestamp_column
@@ -157,7 +158,7 @@ class RowConverter:
         if not field.nullable:
             raise InvalidRecordError(
                 f"column {field.name!r} of topic {self._topic!r} is not nullable, but row "
-                f"{pc.index(array.is_null(), True).as_py()} of the batch has no value for it"
+                f"{before + pc.index(array.is_null(), True).as_py()} of those for it has no value there"
             )
         return None if nulls == rows else array
 
@@ -182,7 +183,7 @@ class RowConverter:
                 f"stored as {field.type}: {error}"
             ) from error
 
-    def _check_keys(self, columns: Columns) -> None:
+    def _check_keys(self, columns: Columns, before: int) -> None:
         found = [columns[at] for at in self._keys_at]
         given = [array for array in found if array is not None]
         if any(not array.null_count for array in given):
@@ -193,11 +194,11 @@ class RowConverter:
             row = pc.index(lacks, True).as_py()
         if row >= 0:
             raise InvalidRecordError(
-                f"row {row} of the batch for topic {self._topic!r} has no key ({', '.join(self._keys)}), and the topic "
-                "is compacted (cleanup.policy): give it a key, or set cleanup.policy=delete"
+                f"row {before + row} of those for topic {self._topic!r} has no key ({', '.join(self._keys)}), and the "
+                "topic is compacted (cleanup.policy): give it a key, or set cleanup.policy=delete"
             )
 
-    def _check_sizes(self, columns: Columns, limit: int) -> None:
+    def _check_sizes(self, columns: Columns, limit: int, before: int) -> None:
         given = [array for at, array in enumerate(columns) if array is not None and at != self._time_at]
         # No row is larger than all of them together, which costs nothing to know (a bool counts as a byte, and takes a
         # bit), nor than the largest values together.
@@ -212,8 +213,9 @@ class RowConverter:
         row = int(total.argmax())
         if (largest := int(total[row])) > limit:
             raise RecordTooLargeError(
-                f"row {row} of the batch for topic {self._topic!r} has {largest} bytes, more than the limit of {limit} "
-                "(max.message.bytes of the topic, or max.request.size of the write); raise it or send smaller rows"
+                f"row {before + row} of those for topic {self._topic!r} has {largest} bytes, more than the limit of "
+                f"{limit} (max.message.bytes of the topic, or max.request.size of the write); raise it or send smaller "
+                "rows"
             )
 
 

@@ -128,7 +128,7 @@ class SegmentWriter(OfOneProcess):
         first = 0
         for batch in rows.to_batches() if isinstance(rows, pa.Table) else [rows]:
             for piece in slices(batch, self._buffer_bytes):
-                columns, count = self._intake.convert(piece), piece.num_rows
+                columns, count = self._intake.convert(piece, first), piece.num_rows
                 if count:
                     part = target if isinstance(target, int) else target[first : first + count]
                     values = sum(column.nbytes for column in columns if column is not None)

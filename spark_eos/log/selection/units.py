@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from spark_eos.errors import InvalidRequestError, ObjectNotFoundError
 from spark_eos.log.history import Transaction, of_entry
 from spark_eos.log.log import Log
-from spark_eos.log.selection.whole import Cut, Part, Unit, most
+from spark_eos.log.selection.whole import Cut, Part, Unit, is_before, most
 from spark_eos.log.snapshots.horizon import before_open
 from spark_eos.log.time_travel import earliest, replay, state_at
 from spark_eos.protocol.index import IndexRow, Kind, Load, in_memory
 from spark_eos.protocol.publication import Publication
 from spark_eos.protocol.state import Partition, PartitionKey, State
 
-__all__ = ["Covered", "held_by", "is_closed", "unit_of", "unknown", "whole_ends"]
+__all__ = ["Covered", "Wait", "held_by", "is_closed", "unit_of", "unknown", "whole_cut", "whole_ends"]
 
 Covered = Callable[[PartitionKey, int, int], int]
 """How many offsets of a range do not count: ``(partition, first, end)``."""
@@ -27,52 +28,125 @@ def whole_ends(log: Log, state: State, start: Cut) -> dict[PartitionKey, int]:
     are read from a little before the oldest open transaction began. What ended before that is held back or not as a
     whole, and as entries are kept that long it is seldom held back.
     """
-    stops = {key: max(state.partitions[key].last_stable_offset, first) for key, first in start.items()}
-    if not any(_has_committed(state, state.partitions[key]) for key in start):
-        return stops
     try:
-        before = _before_open(log, state)
-        first = unknown(before, start, _none, log.load)
-        units = [] if first is None else [first]
-        topics = {topic.topic_id: topic.name for topic in before.topics.values()}
-        for step in replay(log, before, state.seq):
-            for transaction in of_entry(step.entry, step.before, topics):
-                unit = unit_of(transaction, step.after, start, _none)
-                if unit is not None:
-                    units.append(unit)
+        return _ends(log, state, start)[0]
     except InvalidRequestError:  # Other processes have retired the entries meanwhile: nothing is known yet.
         return dict(start)
-    return most(start, stops, units)
 
 
-def _before_open(log: Log, state: State) -> State:
-    """A state from before the oldest open transaction began, or the oldest one that there is."""
-    oldest, wanted = earliest(log), (before_open(state) or 0) - state.snapshot_interval
-    return oldest if wanted <= oldest.seq else state_at(log, wanted)
+def whole_cut(log: Log, state: State) -> dict[PartitionKey, int]:
+    """The ends of all partitions of ``state`` that split no committed transaction: the same for all who read.
+
+    ``log`` is the one of now, ``state`` a state of it, also one as another log has decided (`Log.as_decided`). Raises
+    `InvalidRequestError` if it is not known any more what belongs together of that which is held back.
+    """
+    found, first = _ends(log, state, {key: partition.start for key, partition in state.partitions.items()})
+    if first is not None and not is_before(first, found):
+        topics = [(topic.name, topic.topic_id) for topic in state.topics.values()]
+        raise InvalidRequestError(
+            f"{log.url} cannot be read in whole transactions: which records belonged together up to entry {first.seq} "
+            f"is not known any more, and some of them wait for {'; '.join(map(str, _waiting(state, topics)))}. Read "
+            "again when that has ended, or without wholeTransactions (whole_transactions)"
+        )
+    return found
 
 
-def held_by(state: State, publication: Publication) -> list[str]:
-    """The open transactions that the tables wait for, as a sentence says it: committed records lie behind them."""
+def _ends(log: Log, state: State, start: Cut) -> tuple[dict[PartitionKey, int], Unit | None]:
+    """The ends, and what had ended before all that is known: if that is not before the ends, they are too low.
+
+    Raises `InvalidRequestError` if the entries are retired.
+    """
+    stops = {key: max(state.partitions[key].last_stable_offset, first) for key, first in start.items()}
+    if not any(_has_committed(state.partitions[key]) for key in start):
+        return stops, None
+    oldest = earliest(log)
+    if oldest.seq > state.seq:
+        raise InvalidRequestError(f"the entries up to {state.seq} of {log.url} are retired: read a later one")
+    near = (before_open(state) or 0) - state.snapshot_interval
+    if near > oldest.seq:
+        found, first = _known_from(log, state_at(log, near), state, start, stops)
+        if first is None or is_before(first, found):
+            return found, first
+        # What is held back has ended, and began long before the oldest one that is open.
+    return _known_from(log, oldest, state, start, stops)
+
+
+def _known_from(
+    log: Log, before: State, state: State, start: Cut, stops: Cut
+) -> tuple[dict[PartitionKey, int], Unit | None]:
+    """The same, by the entries between two states."""
+    first = unknown(before, start, _none, log.load)
+    units = [*_ended(log, before, state, start), *_decided(state, start), *([first] if first else ())]
+    return most(start, stops, units), first
+
+
+def _ended(log: Log, before: State, state: State, start: Cut) -> Iterator[Unit]:
+    """What has ended between two states."""
+    topics = {topic.topic_id: topic.name for topic in before.topics.values()}
+    for step in replay(log, before, state.seq):
+        for transaction in of_entry(step.entry, step.before, topics):
+            unit = unit_of(transaction, step.after, start, _none)
+            if unit is not None:
+                yield unit
+
+
+def _decided(state: State, start: Cut) -> Iterator[Unit]:
+    """What readers see as committed though no entry says so: another log has decided it (`Log.as_decided`)."""
+    for number in state.open_transactions:
+        producer, parts = state.producers[number], {}
+        for key in producer.touched:
+            partition = state.partitions[key]
+            rows = [
+                row
+                for row in partition.index.tail.rows(0)
+                if (row.producer.producer_id, row.producer.number) == (number, producer.number)
+                and is_closed(partition, row)
+            ]
+            if rows and rows[-1].next_offset > start.get(key, rows[-1].next_offset):
+                first, end = rows[0].base_offset, rows[-1].next_offset
+                parts[key] = Part(first, end, end - first)
+        if parts:
+            yield Unit(state.seq, parts)
+
+
+class Wait(NamedTuple):
+    """An open transaction with committed records behind it, in these partitions. Its text goes into a sentence."""
+
+    producer_id: int
+    transactional_id: str | None
+    partitions: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"the transaction of {self.transactional_id!r} (producer id {self.producer_id}), which is open in "
+            f"{', '.join(self.partitions)}"
+        )
+
+
+def held_by(state: State, publication: Publication) -> list[Wait]:
+    """The open transactions that the tables wait for."""
+    return _waiting(state, publication.topics)
+
+
+def _waiting(state: State, topics: Iterable[tuple[str, str]]) -> list[Wait]:
+    """The open transactions in these topics, by name and id, behind which committed records lie."""
     found: dict[int, list[str]] = {}
-    for name, topic_id in publication.topics:
+    for name, topic_id in topics:
         for number in range(state.topics[name].partitions):
             partition = state.partitions[topic_id, number]
-            if _has_committed(state, partition):
+            if _has_committed(partition):
                 for producer_id in partition.open:
                     found.setdefault(producer_id, []).append(f"{name}-{number}")
     return [
-        f"the transaction of {state.producers[number].transactional_id!r} (producer id {number}), which is open in "
-        f"{', '.join(places)}"
+        Wait(number, state.producers[number].transactional_id, tuple(places))
         for number, places in sorted(found.items())
     ]
 
 
-def _has_committed(state: State, partition: Partition) -> bool:
+def _has_committed(partition: Partition) -> bool:
     """Whether committed records lie behind the last stable offset: nothing there is in an index page."""
     stable = partition.last_stable_offset
-    return stable < partition.end and any(
-        is_closed(state, partition, row) for row in partition.index.scan(stable)
-    )
+    return stable < partition.end and any(is_closed(partition, row) for row in partition.index.scan(stable))
 
 
 def _none(_key: PartitionKey, _first: int, _end: int) -> int:
@@ -106,7 +180,7 @@ def unknown(state: State, start: Cut, covered: Covered, load: Load = in_memory) 
             continue
         low = max(offset, partition.start)
         stable = partition.last_stable_offset
-        found = (row for row in partition.index.scan(low, load) if is_closed(state, partition, row))
+        found = (row for row in partition.index.scan(low, load) if is_closed(partition, row))
         begin, end = low, stable
         try:
             first = next(found, None)
@@ -121,7 +195,7 @@ def unknown(state: State, start: Cut, covered: Covered, load: Load = in_memory) 
         for row in partition.index.scan(
             end, load
         ):  # After the first open transaction, which is never long ago.
-            if is_closed(state, partition, row):
+            if is_closed(partition, row):
                 end = row.next_offset
         count = end - begin - covered(key, begin, end)
         if count:
@@ -129,11 +203,10 @@ def unknown(state: State, start: Cut, covered: Covered, load: Load = in_memory) 
     return Unit(state.seq, parts) if parts else None
 
 
-def is_closed(state: State, partition: Partition, row: IndexRow) -> bool:
+def is_closed(partition: Partition, row: IndexRow) -> bool:
     """Whether the row has records of a transaction that is committed, or of none."""
     if row.kind is not Kind.DATA:
         return False
     stamp = row.producer
-    producer = state.producers.get(stamp.producer_id)
-    is_open = producer is not None and producer.is_open and producer.number == stamp.number
+    is_open = partition.open.get(stamp.producer_id, row.next_offset) <= row.base_offset
     return not is_open and (stamp.producer_id, stamp.number) not in partition.aborted

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_eos.errors import SchemaMismatchError, SerializationError
+from spark_eos.log.data.schema_limits import check_limits
 from spark_eos.log.topics import codec_of
 from spark_eos.spark.schema import HEADERS, classify
 from spark_eos.spark.sink.dead_letters import DeadLetters
@@ -55,7 +56,9 @@ def check_value_columns(options: SinkOptions, codec: ValueCodec, frame: pa.Schem
                 f"{wanted.get(name, 'array<struct<key: string, value: binary>>')}"
             )
     try:
-        codec.encoder(pa.schema([frame.field(name) for name in own]))
+        columns = pa.schema([frame.field(name) for name in own])
+        check_limits(columns)
+        codec.encoder(columns)
     except SchemaMismatchError as error:
         raise SchemaMismatchError(
             f"topic {topic.name!r} has value.format={codec.settings.format}: {error}. (The columns "

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import (
 from spark_eos.log.data.planner import Fetch, plan
 from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.data_place import data_place
+from spark_eos.log.selection.units import whole_cut
 from spark_eos.log.time_travel import plan_as_of, topic_as_of
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.host import host
@@ -52,9 +53,11 @@ class EosLogBatchReader(DataSourceReader):
         names = sorted({at.topic for at in selected})
         self._shapes.check([shown.state.topics[name] for name in names if name in shown.state.topics])
         isolation = options.isolation_level
+        cut = whole_cut(log, shown.state) if options.whole_transactions else {}
         fetches: list[Fetch] = []
         for at, start, stop in wanted_ranges(options, shown, selected):
-            first, end = self._range(at, start, stop)
+            key = shown.state.topics[at.topic].topic_id, at.partition
+            first, end = self._range(at, start, max(start, min(stop, cut.get(key, stop))))
             if past is None:
                 found = plan(state, at, first, end, isolation, log.load)
             else:

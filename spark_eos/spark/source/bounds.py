@@ -7,6 +7,7 @@ those that are given the first one holds, and what the others say does not count
 
 from __future__ import annotations
 
+from spark_eos.config.isolation import Isolation
 from spark_eos.config.reader import OptionReader, expected
 from spark_eos.config.source import SOURCE
 from spark_eos.errors import ConfigError
@@ -18,7 +19,7 @@ from spark_eos.spark.source.offsets import (
     parse_timestamps_json,
 )
 
-__all__ = ["DEFAULT_END", "ending", "option_of", "starting"]
+__all__ = ["DEFAULT_END", "check_whole", "ending", "option_of", "starting"]
 
 _EARLIEST, _LATEST = OffsetSpec("earliest"), OffsetSpec("latest")
 
@@ -54,6 +55,24 @@ def ending(given: OptionReader) -> OffsetSpec:
     if option != "endingOffsets":
         return _by_timestamp(given, option, "latest")
     return _by_offset(given, option, ("latest",), _LATEST, earliest=False, latest=True)
+
+
+def check_whole(given: OptionReader, ends: OffsetSpec) -> None:
+    """Raise `ConfigError` if wholeTransactions contradicts another option; ``ends`` is what `ending` has given."""
+    if not given["wholeTransactions"]:
+        return
+    if given["isolation.level"] is not Isolation.READ_COMMITTED:
+        other = "isolation.level"
+    elif ends != DEFAULT_END:
+        other = option_of(given, "ending")
+    elif "offsetRanges" in given:
+        other = "offsetRanges"
+    else:
+        return
+    raise ConfigError(
+        f"options wholeTransactions and {other} contradict each other: wholeTransactions says where reading ends, and "
+        "that is never in an open transaction. Keep one of them"
+    )
 
 
 def _by_offset(

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from spark_eos.errors import ConfigError, RecordDeserializationError, SchemaMismatchError
 from spark_eos.log.data.arrow import array_from_numpy, constant_array
+from spark_eos.log.data.schema_limits import check_limits
 from spark_eos.log.topics import codec_of
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.schema import HEADERS, METADATA, READ_TIMESTAMP
@@ -225,3 +226,9 @@ def _check_names(topic: Topic, fields: Sequence[pa.Field]) -> None:
                 "_key, _topic, _partition, _offset, _timestamp, _headers and _corrupt_record are columns that options "
                 "add). Leave the option out, or read the topic with row.format=kafka and decode its values"
             )
+    try:
+        check_limits(pa.schema(fields))
+    except SchemaMismatchError as error:
+        raise SchemaMismatchError(
+            f"topic {topic.name!r}: {error}. Or read the topic with row.format=kafka and decode its values"
+        ) from error

@@ -138,7 +138,7 @@ class MicroBatchTransaction(FrameTransaction):
             if refusal is not None:
                 return refusal
             self._commit_left_out(self._log(), last)
-        self._checkpoint.note_transaction(self._log().log_id, self._batch_id)
+        self._checkpoint.note_transaction((log or self._log()).log_id, self._batch_id)
         return False
 
     def _commit_left_out(self, log: Log, last: Query | None) -> None:
