@@ -128,10 +128,11 @@ def map_topic(mirror: str, target: str) -> str:
 def own_topic(start: str, mirror: str, topic: str | None = None) -> str:
     """The name of a topic of the mirror itself, which no other one has.
 
-    It ends with a digest where the plain name is too long, or may be another mirror's: names have dots, too.
+    It ends with a digest where the plain name is too long, or may be another mirror's: names have dots, too. To
+    Kafka, whose metrics have no dots, '.' and '_' in names are the same.
     """
     plain = ".".join([start, mirror] if topic is None else [start, mirror, topic])
-    if len(plain) <= MAX_TOPIC_NAME and "." not in mirror:
+    if len(plain) <= MAX_TOPIC_NAME and not {*"._"} & {*mirror}:
         return plain
     digest = hashlib.sha256(f"{mirror}/{topic or ''}".encode()).hexdigest()[:32]
     return f"{plain[: MAX_TOPIC_NAME - 1 - len(digest)]}-{digest}"

@@ -68,6 +68,7 @@ class Server:
             ws="none",
             limit_concurrency=1000,
             loop="asyncio",  # The door is asyncio's.
+            http="h11",  # httptools, which uvicorn takes if it is there, has no bound of a head.
             backlog=self._socket.strangers,
             timeout_graceful_shutdown=2,
         )

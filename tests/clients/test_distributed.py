@@ -22,6 +22,7 @@ from spark_eos import (
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import (
     AbortableError,
+    CommitOutcomeLostError,
     CommitOutcomeUnknownError,
     ConfigError,
     IllegalStateError,
@@ -44,6 +45,7 @@ from spark_eos.log.log import Log
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import Fault, FaultyStore, check_log
+from verification.retiring import RETIRED_AT_ONCE
 
 
 @pytest.fixture
@@ -331,6 +333,25 @@ def test_a_commit_in_doubt_before_a_newer_transaction_is_found_in_the_entries(lo
     assert transaction.commit([receipt]) == (receipt,)
     with pytest.raises(ProducerFencedError, match="is over"):
         transaction.abort()
+
+
+def test_a_commit_before_a_newer_transaction_whose_entry_is_retired_is_not_said_to_be_missing(store):
+    log = Log.create(store, snapshot_interval=4, config=RETIRED_AT_ONCE)
+    log.ensure_topic("t")
+    log.does_maintenance = False
+    transaction = begin(log)
+    receipt = staged(log, transaction, 0, "a")
+    transaction.commit([receipt])
+    for number in range(12):
+        newer = begin(log)
+        newer.commit([staged(log, newer, number, "b")])
+    log.maintenance.snapshot()
+    while log.maintenance.retire(log.state, 100):
+        pass
+    again = DistributedTransaction.resume(transaction.token, url=another(log))
+    assert again.outcome() == "unknown"
+    with pytest.raises(CommitOutcomeLostError, match="can no longer be found out"):
+        again.commit([receipt])
 
 
 def test_an_abort_in_doubt_is_repeated(log, store):

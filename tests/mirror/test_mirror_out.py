@@ -551,6 +551,10 @@ def test_what_cannot_be_sent_is_refused_before_anything_is_written(broker, url, 
     Admin(other).create_topic(f"{topic}.b")
     assert mirror(broker, other, f"{topic}.b", "--append") == 1
     assert "sends another log" in refused(capsys, "INVALID_REQUEST")
+    alike = f"{topic}_b"  # To Kafka the same as with a dot.
+    admin_of_log.create_topic(alike)
+    assert mirror(broker, url, alike) == 1
+    assert f"refuses the name of the topic '{alike}'" in refused(capsys, "INVALID_REQUEST")
 
 
 @pytest.mark.deep

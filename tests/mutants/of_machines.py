@@ -142,6 +142,22 @@ MUTANTS = (
         _OF_THE_DOOR,
     ),
     Mutant(
+        "failed-greetings-stay",
+        f"{_MACHINES}/encrypted.py",
+        "            traceback.clear_frames(error.__traceback__)  # One of them has what has the error.\n",
+        "",
+        "connections that come and go take gigabytes of a process that has many objects",
+        _OF_THE_DOOR,
+    ),
+    Mutant(
+        "half-a-body-stays",
+        f"{_MACHINES}/server.py",
+        "asyncio.wait_for(_body(request), STRANGER_S)",
+        "_body(request)",
+        "a machine that is gone while it sends keeps its place at the leader",
+        _OF_THE_DOOR,
+    ),
+    Mutant(
         "any-token",
         f"{_MACHINES}/server.py",
         "        if not hmac.compare_digest(",

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import json
 import resource
 import socket
 import ssl
 import subprocess
 import time
+from asyncio.sslproto import SSLProtocol
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
+from spark_eos.storage.machines import server
 from spark_eos.storage.machines.client import HttpsPeer
 from spark_eos.storage.machines.door import STRANGER_S, Door, Places, places_for
 from spark_eos.storage.machines.hint import Hint
+from spark_eos.storage.machines.server import HttpsHost
 from tests.starting import start
 
 DESCRIPTORS = 256
 LONGEST_S = 120
+LONG_S = 20
 MEMBER = "1" * 32
 
 # -- The rule ---------------------------------------------------------------------------------------------
@@ -195,6 +200,70 @@ STRANGERS = {
     "another token": _said(encrypted, HEAD + b"authorization: Bearer x\r\ncontent-length: 0\r\n\r\n"),
     "a huge length": _said(encrypted, HEAD + b"content-length: 1000000000000\r\n\r\n" + b"x" * 100_000),
 }
+
+
+def in_halves(*halves):
+    """Says the first half and goes away, or has an answer first."""
+
+    def stranger(hint):
+        one = _said(*halves)(hint)
+        if halves[1].endswith(b"\r\n\r\n"):
+            one.recv(1)
+        return one
+
+    return stranger
+
+
+LEAVING = {
+    **STRANGERS,
+    "no HTTP": in_halves(encrypted, b"nothing\r\n\r\n"),
+    "another certificate": lambda hint: ssl.create_default_context().wrap_socket(
+        connect(hint), server_hostname=hint.host
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LEAVING)
+def test_who_has_left_is_gone_without_the_garbage_collector(kind):
+    """In a process that has many objects it seldom looks at old ones, and each of these has 256 KB."""
+    host = HttpsHost("127.0.0.1", 0)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(5):
+            with suppress(ssl.SSLError), LEAVING[kind](host.hint):
+                pass
+        with encrypted(host.hint) as one:  # All before it are accepted.
+            assert inside()
+            one.unwrap()
+        end = time.monotonic() + LONG_S
+        while inside():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    finally:
+        gc.enable()
+        host.close()
+
+
+def test_half_a_body_keeps_no_place(monkeypatch):
+    """Its machine may be gone, and an answer is not what it waits for."""
+    monkeypatch.setattr(server, "STRANGER_S", 0.05)
+    host = HttpsHost("127.0.0.1", 0)
+    host.mailbox.note_lead()
+    token = f"authorization: Bearer {host.hint.token}\r\n{server.MEMBER}: {MEMBER}\r\n{server.KNOWN}: 0\r\n"
+    with encrypted(host.hint) as one:
+        one.sendall(HEAD + token.encode() + b"content-length: 1000\r\n\r\nhalf")
+        one.settimeout(LONG_S)
+        said = b""
+        while part := one.recv(65536):
+            said += part
+    assert said.startswith(b"HTTP/1.1 408 ")
+    assert host.mailbox.submissions() == []
+    host.close()
+
+
+def inside():
+    return [one for one in gc.get_objects() if isinstance(one, SSLProtocol)]
 
 
 def crowd(leader, stack, stranger, count):

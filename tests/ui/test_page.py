@@ -32,6 +32,7 @@ from spark_eos.ui.areas.health import job_of
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.security import COOKIE, Access
 from tests.log.fakes import FakeClock
+from tests.ui.browsing import served
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # It would rather have httpx2.
@@ -619,6 +620,17 @@ def test_twenty_browsers_cost_one_poll_a_second(log):
         server.stop()
     thread.join(20)
     assert not thread.is_alive()
+
+
+def test_the_head_of_a_request_has_a_bound_where_httptools_is_installed(log, monkeypatch):
+    """It has none, and uvicorn takes it before h11."""
+    import httpx
+    import uvicorn.config
+
+    monkeypatch.setitem(uvicorn.config.HTTP_PROTOCOLS, "auto", "asyncio:Protocol")
+    with served([Follower(log.store)]) as server, httpx.Client(timeout=60) as http:
+        assert http.get(server.url).status_code == 200
+        assert http.get(server.url, headers={"x": "x" * 200_000}).status_code == 400
 
 
 @pytest.mark.deep

@@ -11,14 +11,20 @@ from enum import Enum
 from typing import NamedTuple
 
 from spark_eos.clients.distributed.token import TransactionToken
-from spark_eos.errors import InvalidRequestError, InvalidTxnStateError, NotALogError, ProducerFencedError
+from spark_eos.errors import (
+    CommitOutcomeLostError,
+    InvalidRequestError,
+    InvalidTxnStateError,
+    NotALogError,
+    ProducerFencedError,
+)
 from spark_eos.log.log import Log
 from spark_eos.log.time_travel import earliest, replay, state_at
 from spark_eos.protocol.actions import AppendBatches, EndTransaction
 from spark_eos.protocol.rules.apply import Accepted, apply
 from spark_eos.protocol.state import State, TransactionState
 
-__all__ = ["Ended", "Outcome", "ended", "outcome_of", "require_open", "was_committed_with"]
+__all__ = ["Ended", "Outcome", "ended", "outcome_of", "require_known", "require_open", "was_committed_with"]
 
 
 class Outcome(Enum):
@@ -69,6 +75,17 @@ def require_open(state: State, token: TransactionToken) -> None:
     raise InvalidTxnStateError(
         f"{name} is {outcome.value}: nothing can be added to it any more. Stop this task, or begin a new transaction"
     )
+
+
+def require_known(log: Log, token: TransactionToken) -> None:
+    """Raise if the transaction is over, and nothing tells any more whether it was committed."""
+    if outcome_of(log.state, token) is Outcome.UNKNOWN and ended(log, token) is None:
+        raise CommitOutcomeLostError(
+            f"it can no longer be found out whether transaction {token.number} of transactional.id "
+            f"{token.transactional_id!r} (epoch {token.epoch}) was committed: a newer one of this id has begun, "
+            "or the id has expired, and the entries of that time are retired. Do not repeat it: look in the log for "
+            "its rows before they are written again; staged files stay"
+        )
 
 
 class Ended(NamedTuple):

@@ -11,6 +11,7 @@ from spark_eos.clients.distributed.outcome import (
     Outcome,
     ended,
     outcome_of,
+    require_known,
     require_open,
     was_committed_with,
 )
@@ -268,7 +269,8 @@ class DistributedTransaction:
             Files were staged before vacuum's ``--min-age``. Nothing was committed: run the named tasks again with the
             same token, and commit with the new receipts.
         ProducerFencedError
-            A newer transaction of the transactional id has begun.
+            A newer transaction of the transactional id has begun; nothing of this one was committed.
+            `CommitOutcomeLostError`, if that can no longer be found out.
         InvalidTxnStateError
             The transaction was aborted, or was committed with other receipts.
         InvalidRequestError
@@ -300,6 +302,7 @@ class DistributedTransaction:
                 return ()  # The version is another transaction's.
         except ProducerFencedError:
             if not was_committed_with(self._log, self._token, names):
+                require_known(self._log, self._token)
                 raise
         self._is_over = True
         return counted

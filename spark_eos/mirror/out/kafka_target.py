@@ -7,7 +7,12 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
-from spark_eos.errors import ConfigError, KafkaTimeoutError, UnknownTopicOrPartitionError
+from spark_eos.errors import (
+    ConfigError,
+    InvalidRequestError,
+    KafkaTimeoutError,
+    UnknownTopicOrPartitionError,
+)
 from spark_eos.mirror.kafka_source import KafkaSource, SourceTopic, Start
 
 __all__ = ["KafkaTarget"]
@@ -42,6 +47,11 @@ class KafkaTarget(KafkaSource):
                 self._checked(self._admin.create_topics([wanted], request_timeout=_TIMEOUT_S)[name])
             except _ThereError:
                 return
+            except _NameError as error:
+                raise InvalidRequestError(
+                    f"Kafka at {self.address} refuses the name of the topic {name!r}: {error}. Mirror to another topic "
+                    "(--rename), or, for a topic of the mirror itself, under another --name"
+                ) from error
 
         self._again(ask)
         self.wait_until_served(name, partitions)
@@ -81,6 +91,8 @@ class KafkaTarget(KafkaSource):
         except self._kafka.KafkaException as error:
             if error.args[0].name() == "TOPIC_ALREADY_EXISTS":
                 raise _ThereError from error
+            if error.args[0].name() == "TOPIC_EXCEPTION":
+                raise _NameError(error.args[0].str()) from error
             raise self._translated(error) from error
         except TimeoutError as error:
             raise KafkaTimeoutError(f"Kafka at {self.address} does not answer") from error
@@ -196,3 +208,7 @@ class KafkaTarget(KafkaSource):
 
 class _ThereError(Exception):
     """The topic exists."""
+
+
+class _NameError(Exception):
+    """No topic can have the name, or none beside those that are there."""

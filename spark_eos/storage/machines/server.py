@@ -7,20 +7,23 @@ import hmac
 import re
 import secrets
 import socket
+import ssl
 import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
-from spark_eos.storage.machines.certificate import new_identity
-from spark_eos.storage.machines.door import Door, Peer
+from spark_eos.storage.machines.certificate import Identity, new_identity
+from spark_eos.storage.machines.door import STRANGER_S, Door, Peer
+from spark_eos.storage.machines.encrypted import EncryptedHttp
 from spark_eos.storage.machines.hint import Hint
 from spark_eos.storage.machines.mailbox import Mailbox
 from spark_eos.storage.machines.message import MAX_BODY_BYTES, encode_answer
@@ -70,16 +73,11 @@ class HttpsHost:
             lifespan="off",
             ws="none",
             loop="asyncio",
+            http=cast(Any, partial(EncryptedHttp, _context(identity))),
             backlog=self._socket.strangers,
             timeout_graceful_shutdown=1,
         )
-        with tempfile.TemporaryDirectory(prefix="spark_eos-") as folder:  # Of this user alone.
-            both = Path(folder) / "identity.pem"
-            both.touch(0o600)
-            both.write_text(identity.key + identity.certificate)
-            config.ssl_certfile = str(both)
-            config.load()
-        assert config.ssl is not None
+        config.load()
         self._server = uvicorn.Server(config)
         # A daemon: the process ends though it leads. Signals are for the main thread alone, and so not caught here.
         self._thread = threading.Thread(
@@ -95,6 +93,17 @@ class HttpsHost:
         self._socket.close()
 
 
+def _context(identity: Identity) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    with tempfile.TemporaryDirectory(prefix="spark_eos-") as folder:  # Of this user alone.
+        both = Path(folder) / "identity.pem"
+        both.touch(0o600)
+        both.write_text(identity.key + identity.certificate)
+        context.load_cert_chain(both)
+    return context
+
+
 def _application(mailbox: Mailbox, token: str, admit: Callable[[Peer], bool]) -> Starlette:
     expected = f"Bearer {token}".encode()
     news = _News(mailbox)
@@ -107,17 +116,28 @@ def _application(mailbox: Mailbox, token: str, admit: Callable[[Peer], bool]) ->
         member, known = request.headers.get(MEMBER, ""), request.headers.get(KNOWN, "")
         if not _MEMBER.fullmatch(member) or not _KNOWN.fullmatch(known):
             return Response(status_code=400)
-        body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > MAX_BODY_BYTES:
-                return Response(status_code=413)
-        if not mailbox.put(member, bytes(body)):
+        try:
+            body = await asyncio.wait_for(_body(request), STRANGER_S)
+        except asyncio.TimeoutError:  # Its machine may be gone: it shall not keep a place for ever.
+            return Response(status_code=408, headers={"connection": "close"})
+        if body is None:
+            return Response(status_code=413)
+        if not mailbox.put(member, body):
             return Response(status_code=503)
         await news.after(int(known))
         return Response(encode_answer(mailbox.answer()), media_type="application/json")
 
     return Starlette(routes=[Route(PATH, exchange, methods=["POST"])])
+
+
+async def _body(request: Request) -> bytes | None:
+    """None if it is too long."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_BODY_BYTES:
+            return None
+    return bytes(body)
 
 
 class _News:
