@@ -11,7 +11,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
-from spark_eos.protocol.encoding.avro import Shape, record
+from spark_eos.protocol.encoding.avro import Shape, record, same
 from spark_eos.protocol.state import PartitionKey, State
 from spark_eos.protocol.types import MAX_NUMBER, ProducerStamp
 
@@ -149,7 +149,7 @@ def declare(
     kind: type[A],
     *,
     number: int,
-    since: int,
+    since: int = 1,
     fields: tuple[Field, ...],
     rule: Callable[[State, A], tuple[State, Any]],
     clock: Clock = Clock.REQUEST,
@@ -228,7 +228,7 @@ def declare(
 
 
 def _writer(fields: tuple[Field, ...]) -> Callable[[Any], dict[str, Any]]:
-    writers = [(field.name, field.shape.write) for field in fields if field.shape.write is not None]
+    writers = [(field.name, field.shape.write) for field in fields if field.shape.write is not same]
 
     def write(action: Any) -> dict[str, Any]:
         stored: dict[str, Any] = action._asdict()
@@ -240,7 +240,7 @@ def _writer(fields: tuple[Field, ...]) -> Callable[[Any], dict[str, Any]]:
 
 
 def _reader(kind: type[A], fields: tuple[Field, ...]) -> Callable[[dict[str, Any]], A]:
-    readers = [(field.name, field.shape.read) for field in fields if field.shape.read is not None]
+    readers = [(field.name, field.shape.read) for field in fields if field.shape.read is not same]
 
     def read(stored: dict[str, Any]) -> A:
         for name, convert in readers:

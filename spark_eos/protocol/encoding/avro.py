@@ -1,7 +1,7 @@
 """Avro schemas, and how values are turned into what Avro stores (`Shape`).
 
-A schema that was written never changes: readers know it by its fingerprint. So the names of records and fields here and
-in `spark_eos.protocol.encoding.values` are frozen, also where the code has better ones by now.
+A schema that a release has written never changes: readers know it by its fingerprint. So the names of records and
+fields here and in `spark_eos.protocol.encoding.values` are frozen, also where the code has better ones by now.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ __all__ = [
     "optional_of",
     "record",
     "record_of",
+    "same",
 ]
 
 
@@ -78,15 +79,20 @@ def _named_once(schema: Any, known: dict[str, Any]) -> Any:
     return schema
 
 
+def same(value: Any) -> Any:
+    """The value itself: what Avro stores of it."""
+    return value
+
+
 class Shape(NamedTuple):
     """How a value is stored: its Avro schema in each version of the entries, and the value that Avro takes and gives.
 
-    ``write`` and ``read`` convert the protocol's value to Avro's and back; None: the two are the same.
+    ``write`` and ``read`` convert the protocol's value to Avro's and back.
     """
 
     schema: Callable[[int], Any]
-    write: Callable[[Any], Any] | None = None
-    read: Callable[[Any], Any] | None = None
+    write: Callable[[Any], Any] = same
+    read: Callable[[Any], Any] = same
 
 
 LONG = Shape(lambda _: "long")
@@ -100,8 +106,8 @@ def optional_of(shape: Shape) -> Shape:
     write, read = shape.write, shape.read
     return Shape(
         lambda version: optional(shape.schema(version)),
-        write and (lambda value: None if value is None else write(value)),
-        read and (lambda stored: None if stored is None else read(stored)),
+        write if write is same else (lambda value: None if value is None else write(value)),
+        read if read is same else (lambda stored: None if stored is None else read(stored)),
     )
 
 
@@ -110,15 +116,15 @@ def array_of(shape: Shape) -> Shape:
     write, read = shape.write, shape.read
     return Shape(
         lambda version: array(shape.schema(version)),
-        list if write is None else (lambda values: list(map(write, values))),
-        tuple if read is None else (lambda stored: tuple(map(read, stored))),
+        list if write is same else (lambda values: list(map(write, values))),
+        tuple if read is same else (lambda stored: tuple(map(read, stored))),
     )
 
 
 def record_of(kind: Any, /, **fields: Shape) -> Shape:
     """The shape of a named tuple ``kind``, whose fields are stored in this order, as a record of the same name."""
-    writers = [(name, shape.write) for name, shape in fields.items() if shape.write is not None]
-    readers = [(name, shape.read) for name, shape in fields.items() if shape.read is not None]
+    writers = [(name, shape.write) for name, shape in fields.items() if shape.write is not same]
+    readers = [(name, shape.read) for name, shape in fields.items() if shape.read is not same]
 
     def write(value: Any) -> dict[str, Any]:
         stored: dict[str, Any] = value._asdict()

@@ -1,15 +1,7 @@
 """The Avro schema of entries in every version, put together from what each action declares.
 
-A field or an action that is added makes a new version; the schemas of all earlier ones stay readable, and what they
-lack gets the default of the action's class. Versions 1 to 12 were written by releases: their fingerprints are in
-`tests/protocol/test_codec.py`.
-
-1: the first. 2: consumer groups, expiry, and settings of the log. 3: snapshots and rewritten segments.
-4: names of sources, and what is known of a query's state.
-5: the history to which an entry belongs, whether its clock was checked, and a log's time set back; its requests are
-judged by rules 2 (`spark_eos.protocol.types.RULES`). 6: offsets of partitions as columns.
-7: versions of batch jobs; rules 3. 8: Parquet files, publications. 9: the mark of an encrypted log.
-10: prepared transactions. 11: transactions over several logs. 12: where data files are.
+A field or an action that is added after a release makes a new version; the schemas of all earlier ones stay readable,
+and what they lack gets the default of the action's class. `tests/protocol/test_codec.py` has their fingerprints.
 """
 
 from __future__ import annotations
@@ -26,10 +18,9 @@ __all__ = ["FORMAT_VERSION", "known_schemas", "newest", "rules_of", "written"]
 FORMAT_VERSION = 1
 """Version of the frame around the record; readers refuse newer ones."""
 
-_RELEASED = 12
-_SHARED = 8
+_SHARED = 1
 """The version in which a value that actions share got its newest field (`spark_eos.protocol.encoding.values`)."""
-_RULES_SINCE = (1, 5, 7)
+_RULES_SINCE = (1,)
 """The first version whose requests are judged by rules 1, 2, ..."""
 
 
@@ -42,17 +33,18 @@ def _entry(version: int) -> dict[str, Any]:
         timestamp_ms="long",
         writer="string",
         actions=array([one.schema(version) for one in actions]),
-        **({"clock_checked": "boolean"} if version >= 5 else {}),
+        clock_checked="boolean",
     )
-    since_5 = {"previous": "bytes"} if version >= 5 else {}
-    schema: dict[str, Any] = named_once(record("Entry", seq="long", requests=array(request), **since_5))
+    schema: dict[str, Any] = named_once(
+        record("Entry", seq="long", requests=array(request), previous="bytes")
+    )
     return schema
 
 
 @cache
 def written() -> tuple[dict[str, Any], ...]:
     """Every schema that a version ever wrote, oldest first; the last one is written now."""
-    newest_version = max(_RELEASED, _SHARED, *(one.newest for one in DECLARED.values()))
+    newest_version = max(_SHARED, *(one.newest for one in DECLARED.values()))
     return tuple(map(_entry, range(1, newest_version + 1)))
 
 

@@ -9,6 +9,7 @@ from spark_eos.errors import CorruptRecordError
 from spark_eos.protocol.encoding.index_pages import page_columns, read_pages
 from spark_eos.protocol.encoding.offset_columns import read_runs
 from spark_eos.protocol.encoding.packing import Head, Heads, heads_of
+from spark_eos.protocol.encoding.values import FILE
 from spark_eos.protocol.index import Index, Rows
 from spark_eos.protocol.state import Partition, PartitionKey
 from spark_eos.protocol.types import FileRef, ProducerStamp
@@ -41,7 +42,7 @@ def partition_columns(partitions: Mapping[PartitionKey, Partition]) -> dict[str,
                     "at": at,
                     "open": [list(item) for item in sorted(one.open.items())],
                     "aborted": [list(item) for item in sorted(one.aborted)],
-                    "pieces": page_columns(one.index.pages),
+                    "pages": page_columns(one.index.pages),
                 }
             )
         if one.index.tail:
@@ -111,7 +112,7 @@ def read_partitions(fields: dict[str, Any]) -> dict[PartitionKey, Partition]:
         found[key] = Partition(
             start,
             end,
-            Index(tuple(read_pages(key, other["pieces"])), tail),
+            Index(tuple(read_pages(key, other["pages"])), tail),
             idle.open.update(other["open"]),
             idle.aborted.update(dict.fromkeys(map(tuple, other["aborted"]), True)),
         )
@@ -119,7 +120,7 @@ def read_partitions(fields: dict[str, Any]) -> dict[PartitionKey, Partition]:
 
 
 def _read_tails(fields: dict[str, Any]) -> dict[int, Rows]:
-    files = [FileRef(**{**file, "omitted": tuple(file["omitted"])}) for file in fields["files"]]
+    files = [FILE.read(file) for file in fields["files"]]
     stamps: dict[ProducerStamp, ProducerStamp] = {}
     heads: list[Head] = []
     numbers = fields["heads"]

@@ -47,7 +47,7 @@ def _schema() -> dict[str, Any]:
         first="long",
         versions=array(version),
     )
-    others = record("OtherPages", topic_id="string", partition="long", pieces="Pieces")
+    others = record("OtherPages", topic_id="string", partition="long", pages="Pages")
     return record("Publications", publications=array(publication), others=array(others))
 
 
@@ -79,8 +79,8 @@ def publication_columns(
     for key, pool in sorted(pools.items()):
         own = len(partitions[key].index.pages)
         if len(pool) > own:
-            pieces = page_columns([*pool][own:])
-            others.append({"topic_id": key[0], "partition": key[1], "pieces": pieces})
+            pages = page_columns([*pool][own:])
+            others.append({"topic_id": key[0], "partition": key[1], "pages": pages})
     return {"publications": shown, "others": others}
 
 
@@ -120,7 +120,7 @@ def read_publications(
 ) -> dict[str, Publication]:
     """The publications that `publication_columns` wrote. Raises `CorruptRecordError` for what does not fit together."""
     others = {
-        key: [*read_pages(key, one["pieces"])]
+        key: [*read_pages(key, one["pages"])]
         for one in fields["others"]
         if (key := (one["topic_id"], one["partition"]))
     }

@@ -14,7 +14,6 @@ from immutables import Map
 from spark_eos.errors import CorruptRecordError
 from spark_eos.protocol.actions import PartitionOffset
 from spark_eos.protocol.encoding.frame import Frame
-from spark_eos.protocol.encoding.index_pages import read_pages, read_rows
 from spark_eos.protocol.encoding.offset_columns import (
     offset_columns,
     read_offsets,
@@ -32,14 +31,12 @@ from spark_eos.protocol.encoding.snapshot_decisions import (
 from spark_eos.protocol.encoding.snapshot_partitions import partition_columns, read_partitions
 from spark_eos.protocol.encoding.snapshot_publications import publication_columns, read_publications
 from spark_eos.protocol.encoding.snapshot_schema import schemas
-from spark_eos.protocol.index import Index, Rows
 from spark_eos.protocol.state import (
     AppVersion,
     CommittedOffset,
     DataBefore,
     Group,
     Member,
-    Partition,
     PartitionKey,
     Producer,
     Query,
@@ -227,16 +224,9 @@ def _group(name: str, group: Group) -> dict[str, Any]:
 
 
 def _read_state(fields: dict[str, Any]) -> State:
-    producers = {one["producer_id"]: _read_producer(one, fields["seq"]) for one in fields.pop("producers")}
-    stored = fields.pop("partitions")
-    partitions = (
-        read_partitions(stored)
-        if isinstance(stored, dict)
-        else {_read_key(one["key"]): _read_partition(one) for one in stored}  # Up to schema 3.
-    )
-    before = fields.pop("data_before", None)  # Up to schema 11 no data was moved.
-    published = fields.pop("publications", None)  # Up to schema 6 there were none.
-    fields.setdefault("rules", 1)  # Up to schema 3 there were no others.
+    producers = {one["producer_id"]: _read_producer(one) for one in fields.pop("producers")}
+    partitions = read_partitions(fields.pop("partitions"))
+    before = fields.pop("data_before")
     topics = [
         Topic(
             one["name"],
@@ -251,7 +241,7 @@ def _read_state(fields: dict[str, Any]) -> State:
         topics=Map({topic.name: topic for topic in topics}),
         config=_read_pairs(fields.pop("config")),
         partitions=Map(partitions),
-        publications=Map(read_publications(published, partitions) if published else {}),
+        publications=Map(read_publications(fields.pop("publications"), partitions)),
         producers=Map(producers),
         transactional_ids=Map(
             {
@@ -267,7 +257,7 @@ def _read_state(fields: dict[str, Any]) -> State:
         app_versions=Map(
             {
                 (one["app_id"], one["topic_id"]): AppVersion(one["version"], one["timestamp_ms"])
-                for one in fields.pop("app_versions", ())  # Up to schema 5 there were none.
+                for one in fields.pop("app_versions")
             }
         ),
         data_before=None if before is None else DataBefore(**before),
@@ -279,34 +269,8 @@ def _read_pairs(pairs: list[dict[str, str]]) -> Map[str, str]:
     return Map({pair["name"]: pair["value"] for pair in pairs})
 
 
-def _read_key(key: dict[str, Any]) -> PartitionKey:
-    return key["topic_id"], key["partition"]
-
-
-def _read_partition(fields: dict[str, Any]) -> Partition:
-    key = _read_key(fields["key"])
-    return Partition(
-        fields["start"],
-        fields["end"],
-        Index(
-            tuple(read_pages(key, fields["pieces"])),
-            Rows(list(read_rows(key[1], fields["tail"]))),
-        ),
-        Map(dict(fields["open"])),
-        Map(dict.fromkeys(map(tuple, fields["aborted"]), True)),
-    )
-
-
-def _read_keys(fields: list[dict[str, Any]]) -> tuple[PartitionKey, ...]:
-    if fields and "partition" in fields[0]:
-        return tuple(map(_read_key, fields))  # Up to schema 4.
-    return tuple(read_runs(fields))
-
-
 def _read_group_offsets(fields: dict[str, Any]) -> Map[tuple[str, int], CommittedOffset]:
     offsets = fields["offsets"]
-    if not isinstance(offsets, dict):
-        return Map(map(_read_offset, offsets))  # Up to schema 4.
     return Map(
         {
             (at.topic, at.partition): CommittedOffset(at.topic_id, at.offset, at.metadata, timestamp_ms)
@@ -315,9 +279,7 @@ def _read_group_offsets(fields: dict[str, Any]) -> Map[tuple[str, int], Committe
     )
 
 
-def _read_windows(fields: Any) -> Map[PartitionKey, tuple[int, ...]]:
-    if not isinstance(fields, dict):  # Up to schema 4.
-        return Map((_read_key(one["key"]), tuple(chain.from_iterable(one["ranges"]))) for one in fields)
+def _read_windows(fields: dict[str, Any]) -> Map[PartitionKey, tuple[int, ...]]:
     numbers, at, windows = fields["numbers"], 0, {}
     for key, count in zip(read_runs(fields["runs"], len(fields["counts"])), fields["counts"], strict=True):
         windows[key] = tuple(numbers[at : at + count])
@@ -332,21 +294,17 @@ def _read_offset(fields: dict[str, Any]) -> tuple[tuple[str, int], CommittedOffs
     return (fields["topic"], fields["partition"]), at
 
 
-def _read_producer(fields: dict[str, Any], seq: int) -> Producer:
+def _read_producer(fields: dict[str, Any]) -> Producer:
     pending = {}
-    transaction = TransactionState(fields["transaction"])
-    if transaction is TransactionState.ONGOING:
-        fields.setdefault("started_seq", seq)  # Schema 1 does not say where it began: here at the latest.
-    prepared = fields.get("prepared")  # Up to schema 8 there were none.
-    decision = fields.get("decision")  # Up to schema 9 there were none.
+    prepared, decision = fields["prepared"], fields["decision"]
     for one in fields["pending"]:
         (topic, number), at = _read_offset(one["offset"])
         pending[one["group"], topic, number] = at
     return Producer(
         **{
             **fields,
-            "transaction": transaction,
-            "touched": Map((key, True) for key in _read_keys(fields["touched"])),
+            "transaction": TransactionState(fields["transaction"]),
+            "touched": Map((key, True) for key in read_runs(fields["touched"])),
             "pending": Map(pending),
             "sequences": _read_windows(fields["sequences"]),
             "runs": tuple(fields["runs"]),
@@ -364,14 +322,14 @@ def _read_group(fields: dict[str, Any]) -> Group:
                 **one,
                 "topics": tuple(one["topics"]),
                 "assignors": tuple(one["assignors"]),
-                "held": _read_keys(one["held"]),
+                "held": tuple(read_runs(one["held"])),
             }
         )
     return Group(
         fields["generation"],
         fields["assignor"],
         Map(members),
-        Map({one["member_id"]: _read_keys(one["partitions"]) for one in fields["assignment"]}),
+        Map({one["member_id"]: tuple(read_runs(one["partitions"])) for one in fields["assignment"]}),
         fields["empty_since_ms"],
     )
 
@@ -381,6 +339,6 @@ def _read_query(fields: dict[str, Any]) -> Query:
         fields["query_id"],
         fields["batch_id"],
         tuple(map(read_source, fields["sources"])),
-        tuple(map(read_source, fields.get("former", ()))),
-        fields.get("stateful"),
+        tuple(map(read_source, fields["former"])),
+        fields["stateful"],
     )
