@@ -19,21 +19,22 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from spark_eos.log.log import Log
-from spark_eos.protocol.encoding import index_pages, schema, snapshot_schema
+from spark_eos.protocol.encoding import index_pages, schema, snapshots
 from spark_eos.protocol.encoding.avro import fingerprint
 from tests.golden.logs import LOGS
 from tests.golden.seen import seen
 
 GOLDEN = Path(__file__).parent
 PAGE = GOLDEN.parents[1] / "docs/reference/format.md"
-KINDS = {"entry": schema.written(), "snapshot": snapshot_schema.WRITTEN, "index-page": index_pages.WRITTEN}
-RELEASED = {"entry": 0, "snapshot": 0, "index-page": 0}
-"""The newest schema of each kind that a release has written. Each release with a new one raises it."""
+KINDS = {"entry": schema.written(), "snapshot": snapshots.written(), "index-page": index_pages.written()}
+"""The schemas of each kind, by the version of the format that brought it."""
+RELEASED = 0
+"""The newest version of the format that a release has written. Each release with a newer one raises it."""
 
 
 def format_number() -> int:
-    """One more with each schema of any kind."""
-    return sum(map(len, KINDS.values())) - len(KINDS) + 1
+    """The version of the format that is written now."""
+    return max(map(max, KINDS.values()))
 
 
 def differing(ours: Path, theirs: Path) -> list[str]:
@@ -76,10 +77,10 @@ def write_schemas(page: Path) -> list[str]:
     """Write the schemas that are missing or changed, with their rows in the table of ``page``. Returns their names."""
     changed = []
     for kind, schemas in KINDS.items():
-        for version, one in enumerate(schemas, 1):
+        for version, one in schemas.items():
             name = f"{kind}-{version}"
             path = page.parent / f"avro/{name}.avsc"
-            if version <= RELEASED[kind] or (path.exists() and json.loads(path.read_text("utf-8")) == one):
+            if version <= RELEASED or (path.exists() and json.loads(path.read_text("utf-8")) == one):
                 continue
             path.parent.mkdir(exist_ok=True)
             path.write_text(_folded(one), "utf-8")
@@ -90,8 +91,8 @@ def write_schemas(page: Path) -> list[str]:
             known = re.escape(f"| [{name}](")
             if re.search(known, text):
                 text = re.sub(rf"{known}.*?\) \| `\w*` \|", row, text)
-            else:  # After the schema before it.
-                text = re.sub(rf"(\| \[{kind}-{version - 1}\].*\n)", rf"\g<1>{row} |\n", text)
+            else:  # After the last row.
+                text = re.sub(r"((?:\| \[\S+\]\(avro/.*\n)+)", rf"\g<1>{row} |\n", text, count=1)
             page.write_text(text, "utf-8")
             changed.append(name)
     return changed
@@ -110,7 +111,7 @@ def _folded(one: Any) -> str:
 
 def main(golden: Path = GOLDEN, page: Path = PAGE) -> None:
     """Write what is missing or changed, and say what was."""
-    if all(len(schemas) == RELEASED[kind] for kind, schemas in KINDS.items()):
+    if format_number() == RELEASED:
         sys.exit(
             "A release has written today's format: its files stay. A change of it needs a new schema (since=)."
         )

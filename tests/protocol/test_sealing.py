@@ -450,6 +450,6 @@ def test_a_snapshot_of_many_busy_partitions_is_small(empty):
 def test_a_snapshot_whose_rows_belong_to_no_partition_is_named(tiny):
     fill(tiny, 4)
     partitions = snapshot_partitions.partition_columns(tiny.state.partitions)
-    assert snapshot_partitions.read_partitions(partitions) == dict(tiny.state.partitions)
+    assert snapshot_partitions.read_partitions(partitions) == tiny.state.partitions
     with pytest.raises(CorruptRecordError, match="belong to no partition"):
-        snapshot_partitions.read_partitions({**partitions, "body": partitions["body"] + b"x"})
+        snapshot_partitions.read_partitions(partitions._replace(body=partitions.body + b"x"))

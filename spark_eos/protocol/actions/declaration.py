@@ -133,7 +133,7 @@ class Declaration(NamedTuple):
     @property
     def newest(self) -> int:
         """The version of the entries' schema in which the action got its newest field."""
-        return max(self.since, *(field.since for field in self.fields))
+        return max(self.since, *(max(field.since, field.shape.newest) for field in self.fields))
 
     def schema(self, version: int) -> dict[str, Any]:
         """Avro's schema of the action, as that version of the entries has it."""

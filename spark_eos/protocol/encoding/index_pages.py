@@ -14,9 +14,9 @@ import google_crc32c
 from immutables import Map
 
 from spark_eos.errors import CorruptRecordError
-from spark_eos.protocol.encoding.avro import array, fingerprint, record
+from spark_eos.protocol.encoding.avro import Shape, array, parsed, record, versions
 from spark_eos.protocol.encoding.frame import Frame
-from spark_eos.protocol.encoding.values import FILE, ROW_COLUMNS, rows_of
+from spark_eos.protocol.encoding.values import FILE, INDEX_ROWS, ROW_COLUMNS
 from spark_eos.protocol.index import IndexPage, IndexRow, Kind, Measures, PageContent, Rows
 from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp
 
@@ -33,6 +33,7 @@ __all__ = [
     "seal_pages",
     "seal_rows",
     "seal_tail",
+    "written",
 ]
 
 Aborted: TypeAlias = "Map[tuple[int, int], bool]"
@@ -45,22 +46,29 @@ _PAGE_COLUMNS = ("level", "base_offset", "next_offset", "rows", "bytes", "max_ti
 _MOST_BYTES = 2**63 - 1
 """No log has more. A larger sum comes from false lengths in a request, and must be storable all the same."""
 
-PAGES = record("Pages", **{name: array("long") for name in _PAGE_COLUMNS})
+PAGES = Shape(lambda _: record("Pages", **dict.fromkeys(_PAGE_COLUMNS, array("long"))))
+"""The columns that `page_columns` makes of pages."""
 
-WRITTEN = tuple(record("Page", content=[rows_of(version), PAGES]) for version in (1,))
-"""Every schema of pages, oldest first; for each, the version of the entries whose values it has.
+_PAGE = Shape(
+    lambda version: record("Page", content=[INDEX_ROWS.schema(version), PAGES.schema(version)]),
+    newest=INDEX_ROWS.newest,
+)
 
-Requests name pages by their checksums. So a page keeps the schema that it had first: a later one is for pages alone
-that need it.
-"""
+
+@cache
+def written() -> dict[int, Any]:
+    """Every schema of pages, by the version of the format that brought it.
+
+    Requests name pages by their checksums. So a page keeps the schema that it had first: a later one is for pages alone
+    that need it.
+    """
+    return versions(_PAGE)
 
 
 @cache
 def schemas() -> dict[bytes, Any]:
     """All schemas by their fingerprints, parsed."""
-    from fastavro.schema import parse_schema
-
-    return {fingerprint(schema): parse_schema(schema) for schema in WRITTEN}
+    return parsed(written().values())
 
 
 def seal_rows(partition: tuple[str, int], rows: tuple[IndexRow, ...]) -> IndexPage:

@@ -11,15 +11,13 @@ from functools import cache
 from typing import Any
 
 from spark_eos.protocol.actions import DECLARED
-from spark_eos.protocol.encoding.avro import array, fingerprint, named_once, record
+from spark_eos.protocol.encoding.avro import Shape, array, parsed, record, versions
 
 __all__ = ["FORMAT_VERSION", "known_schemas", "newest", "rules_of", "written"]
 
 FORMAT_VERSION = 1
 """Version of the frame around the record; readers refuse newer ones."""
 
-_SHARED = 1
-"""The version in which a value that actions share got its newest field (`spark_eos.protocol.encoding.values`)."""
 _RULES_SINCE = (1,)
 """The first version whose requests are judged by rules 1, 2, ..."""
 
@@ -35,31 +33,25 @@ def _entry(version: int) -> dict[str, Any]:
         actions=array([one.schema(version) for one in actions]),
         clock_checked="boolean",
     )
-    schema: dict[str, Any] = named_once(
-        record("Entry", seq="long", requests=array(request), previous="bytes")
-    )
-    return schema
+    return record("Entry", seq="long", requests=array(request), previous="bytes")
 
 
 @cache
-def written() -> tuple[dict[str, Any], ...]:
-    """Every schema that a version ever wrote, oldest first; the last one is written now."""
-    newest_version = max(_SHARED, *(one.newest for one in DECLARED.values()))
-    return tuple(map(_entry, range(1, newest_version + 1)))
+def written() -> dict[int, Any]:
+    """Every schema that a version ever wrote, by that version, oldest first; the last one is written now."""
+    return versions(Shape(_entry, newest=max(one.newest for one in DECLARED.values())))
 
 
 @cache
 def known_schemas() -> dict[bytes, Any]:
     """Parsed schemas by fingerprint, parsed once in a process."""
-    from fastavro.schema import parse_schema
-
-    return {fingerprint(schema): parse_schema(schema) for schema in written()}
+    return parsed(written().values())
 
 
 def rules_of(schema: Any) -> int:
     """The rules by which entries of this schema, one of `known_schemas`, are judged."""
-    versions = enumerate(known_schemas().values(), 1)
-    return bisect_right(_RULES_SINCE, next(version for version, one in versions if one is schema))
+    known = zip(written(), known_schemas().values(), strict=True)
+    return bisect_right(_RULES_SINCE, next(version for version, one in known if one is schema))
 
 
 @cache

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from immutables import Map
+
 from spark_eos.protocol.encoding.avro import (
     BOOLEAN,
     BYTES,
@@ -15,6 +17,7 @@ from spark_eos.protocol.encoding.avro import (
     Shape,
     array,
     array_of,
+    converted,
     optional,
     optional_of,
     record,
@@ -41,20 +44,23 @@ from spark_eos.protocol.types import (
 
 __all__ = [
     "BATCH_COLUMNS",
+    "CONFIG",
     "DECIDER",
     "FILE",
     "FOLLOWERS",
+    "INDEX_ROWS",
     "MEMBERSHIP",
     "NUMBERED_TOPICS",
+    "NUMBERS",
     "OFFSETS",
     "PAIRS",
+    "PARTITIONS",
     "PINNED_RANGES",
     "ROW_COLUMNS",
-    "RUN",
+    "RUNS",
     "SOURCES",
     "STAGED_FILES",
     "STAMP",
-    "rows_of",
 ]
 
 BATCH_COLUMNS = (
@@ -89,13 +95,19 @@ FILE = record_of(
 )
 
 
-def rows_of(version: int) -> dict[str, Any]:
-    """Avro's schema of index rows."""
-    return record("Rows", files=array(FILE.schema(version)), **{name: array("long") for name in ROW_COLUMNS})
+INDEX_ROWS = Shape(
+    lambda version: record(
+        "Rows", files=array(FILE.schema(version)), **dict.fromkeys(ROW_COLUMNS, array("long"))
+    ),
+    newest=FILE.newest,
+)
+"""The columns that `spark_eos.protocol.encoding.index_pages.rows_columns` makes of index rows."""
 
+RUNS = Shape(lambda _: array(record("Run", topic_id="string", first="long", count="long")))
+"""Partitions as `runs_of` writes them."""
 
-RUN = record("Run", topic_id="string", first="long", count="long")
-"""Avro's schema of partitions of a topic whose numbers follow one another."""
+PARTITIONS = converted(RUNS, runs_of, lambda runs: tuple(read_runs(runs)))
+"""Partitions, by topic id and number."""
 
 OFFSETS = Shape(
     lambda _: record(
@@ -142,6 +154,12 @@ PAIRS = array_of(_pair("Pair", STRING))
 NUMBERED_TOPICS = array_of(_pair("NumberedTopic", LONG))
 """Partitions, by topic and number."""
 
+CONFIG = converted(PAIRS, lambda config: sorted(config.items()), Map)
+"""Settings, as a map."""
+
+NUMBERS = converted(NUMBERED_TOPICS, lambda numbers: sorted(numbers.items()), Map)
+"""Numbers by topic, as a map."""
+
 STAMP = record_of(ProducerStamp, producer_id=LONG, epoch=LONG, number=LONG)
 
 DECIDER = record_of(
@@ -176,8 +194,8 @@ def _read_ranges(stored: dict[str, Any]) -> tuple[PinnedRange, ...]:
 PINNED_RANGES = Shape(
     lambda _: record(
         "PinnedRanges",
-        runs=array(RUN),
-        **{name: array("long") for name in ("starts", "ends", "pages")},
+        runs=RUNS.schema(1),
+        **dict.fromkeys(("starts", "ends", "pages"), array("long")),
     ),
     _write_ranges,
     _read_ranges,
@@ -186,7 +204,7 @@ PINNED_RANGES = Shape(
 
 
 def _staged(version: int) -> dict[str, Any]:
-    batches = record("BatchRefs", **{column: array("long") for column in BATCH_COLUMNS})
+    batches = record("BatchRefs", **dict.fromkeys(BATCH_COLUMNS, array("long")))
     return record("StagedFile", topic="string", file=FILE.schema(version), batches=batches)
 
 
@@ -205,4 +223,4 @@ def _read_staged(stored: dict[str, Any]) -> StagedFile:
     return StagedFile(stored["topic"], FILE.read(stored["file"]), batches)
 
 
-STAGED_FILES = array_of(Shape(_staged, _write_staged, _read_staged))
+STAGED_FILES = array_of(Shape(_staged, _write_staged, _read_staged, newest=FILE.newest))
