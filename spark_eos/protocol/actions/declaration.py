@@ -55,7 +55,7 @@ SETTINGS = Bounds(characters=2**20, nul=True, items=1000)
 
 
 class Field(NamedTuple):
-    """A field of an action: its name, how it is stored, and since which version of the entries' schema.
+    """A field of an action: its name, how it is stored, and since which version of the format.
 
     A ``since`` of 0 is the version that the action itself came with. What an older entry lacks gets the default of the
     action's class.
@@ -132,7 +132,7 @@ class Declaration(NamedTuple):
 
     @property
     def newest(self) -> int:
-        """The version of the entries' schema in which the action got its newest field."""
+        """The version of the format in which the action got its newest field."""
         return max(self.since, *(max(field.since, field.shape.newest) for field in self.fields))
 
     def schema(self, version: int) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def declare(
         Its place among the actions of an entry: 0, 1, ... in the order in which actions came. Entries store it, so it
         never changes.
     since
-        The version of the entries' schema that it came with (`spark_eos.protocol.encoding.schema`).
+        The version of the format that it came with (`spark_eos.protocol.encoding.schema`).
     fields
         Those of the class, in their order.
     rule
