@@ -9,7 +9,6 @@ import json
 import struct
 from hashlib import blake2b
 from io import BytesIO
-from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
 
@@ -21,9 +20,8 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 SCHEMAS = {}
 for path in (Path(__file__).parent.parent / "docs/reference/avro").glob("*.avsc"):
     schema = json.loads(path.read_text(encoding="utf-8"))
-    kind, _, version = path.stem.rpartition("-")
     number = bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
-    SCHEMAS[number] = (f"{kind}-{int(version):02}", fastavro.parse_schema(schema))
+    SCHEMAS[number] = fastavro.parse_schema(schema)
 
 DATA, ABORT, COMMIT, ABORTED, NOTHING = range(5)
 TIMESTAMP = pa.timestamp("ms", "UTC")
@@ -43,20 +41,16 @@ def crc32c(data):
 
 
 def unframe(data, magic):
-    """The schema's name and the record."""
+    """The record."""
     found, version, number, crc = struct.unpack_from(">6sH8sI", data)
     assert (found, version, crc) == (magic, 1, crc32c(data[20:]))
     options = {"return_record_name": True, "return_record_name_override": True}
-    return SCHEMAS[number][0], fastavro.schemaless_reader(BytesIO(data[20:]), SCHEMAS[number][1], **options)
+    return fastavro.schemaless_reader(BytesIO(data[20:]), SCHEMAS[number], **options)
 
 
-def keys_of(found):
-    """Partitions, of runs (``first``, ``count``) or named one by one."""
-    return [
-        (one["topic_id"], one.get("first", one.get("partition")) + more)
-        for one in found
-        for more in range(one.get("count", 1))
-    ]
+def keys_of(runs):
+    """The partitions of runs."""
+    return [(run["topic_id"], run["first"] + more) for run in runs for more in range(run["count"])]
 
 
 def rows_of(columns):
@@ -100,9 +94,8 @@ def packed_rows(body, heads):
 
 
 class Partition:
-    def __init__(self, start=0, end=0, rows=(), opened=(), aborted=()):
-        self.start, self.end, self.rows, self.open = start, end, list(rows), dict(opened)
-        self.aborted = set(map(tuple, aborted))
+    def __init__(self, start=0, end=0):
+        self.start, self.end, self.rows, self.open, self.aborted = start, end, [], {}, set()
 
     @property
     def stable(self):
@@ -116,12 +109,12 @@ class Reader:
         self.folder, self.lineage, self.per_folder = Path(folder), b"", 0
         self.topics, self.partitions = {}, {}
         self.open, self.touched, self.windows, self.prepared = {}, {}, {}, set()
-        _, first = unframe(self.entry(0), b"EOSLOG")
-        self.per_folder = first["requests"][0]["actions"][0][1].get("entries_per_folder", 0)
+        first = unframe(self.entry(0), b"EOSLOG")
+        self.per_folder = first["requests"][0]["actions"][0][1]["entries_per_folder"]
         snapshots = sorted((self.folder / "_log/snapshots").glob("*.avro"))
-        seq = self.load(*unframe(snapshots[-1].read_bytes(), b"EOSSNP")) if snapshots else 0
+        seq = self.load(unframe(snapshots[-1].read_bytes(), b"EOSSNP")) if snapshots else 0
         while data := self.entry(seq):
-            self.apply(*unframe(data, b"EOSLOG"))
+            self.apply(unframe(data, b"EOSLOG"))
             seq += 1
 
     def entry(self, seq):
@@ -129,9 +122,9 @@ class Reader:
         path = self.folder / f"_log/{folder}{seq:020d}.avro"
         return path.read_bytes() if path.exists() else None
 
-    def load(self, schema, state):
+    def load(self, state):
         """Begin with a snapshot; the number of the next entry."""
-        self.lineage = state.get("lineage", b"")
+        self.lineage = state["lineage"]
         self.topics = {one["name"]: (one["topic_id"], one["schemas"]) for one in state["topics"]}
         for one in state["producers"]:
             pid, windows = one["producer_id"], one["sequences"]
@@ -139,22 +132,11 @@ class Reader:
                 self.prepared.add(pid)
             if one["transaction"] in {"Ongoing", "Prepared"}:
                 self.open[pid], self.touched[pid] = one["number"], {*keys_of(one["touched"])}
-            if schema >= "snapshot-05":
-                numbers = iter(windows["numbers"])
-                found = zip(keys_of(windows["runs"]), windows["counts"], strict=True)
-                windows = [(key, [next(numbers) for _ in range(count)]) for key, count in found]
-            else:
-                windows = [(*keys_of([one["key"]]), [*chain(*one["ranges"])]) for one in windows]
-            for key, flat in windows:
+            numbers = iter(windows["numbers"])
+            for key, count in zip(keys_of(windows["runs"]), windows["counts"], strict=True):
+                flat = [next(numbers) for _ in range(count)]
                 self.windows[pid, key] = [tuple(flat[at : at + 3]) for at in range(0, len(flat), 5)]
-        partitions = state["partitions"]
-        if schema >= "snapshot-04":
-            self.load_columns(partitions)
-        else:
-            for one in partitions:
-                (key,) = keys_of([one["key"]])
-                rows = [*self.pages(key, one["pieces"]), *rows_of(one["tail"])]
-                self.partitions[key] = Partition(one["start"], one["end"], rows, one["open"], one["aborted"])
+        self.load_columns(state["partitions"])
         return state["seq"] + 1
 
     def load_columns(self, columns):
@@ -164,7 +146,7 @@ class Reader:
         for one in columns["others"]:
             partition, key = self.partitions[keys[one["at"]]], keys[one["at"]]
             partition.open, partition.aborted = dict(one["open"]), set(map(tuple, one["aborted"]))
-            partition.rows = [*self.pages(key, one["pieces"])]
+            partition.rows = [*self.pages(key, one["pages"])]
         files = [*columns["files"], None]
         heads = [(*head, files[file]) for *head, file in zip(*[iter(columns["heads"])] * 5, strict=True)]
         lists = iter([[heads[one] for one in columns["lists"][number]] for number in columns["blocks"]])
@@ -179,16 +161,15 @@ class Reader:
         for level, base, end, _, _, _, crc in zip(*columns.values(), strict=True):
             name = f"{level}-{base:020d}-{end:020d}-{crc:08x}.avro"
             path = self.folder / f"_log/index/{quote(key[0], safe='')}/{key[1]}/{name}"
-            _, page = unframe(path.read_bytes(), b"EOSIDX")
+            page = unframe(path.read_bytes(), b"EOSIDX")
             kind, content = page["content"]
-            yield from self.pages(key, content) if kind == "Pieces" else rows_of(content)
+            yield from self.pages(key, content) if kind == "Pages" else rows_of(content)
 
-    def apply(self, schema, entry):
+    def apply(self, entry):
         """One entry. All of its requests were accepted, as a correct writer stores no others."""
-        if schema >= "entry-05":
-            assert self.lineage in {b"", entry["previous"]} or not entry["previous"]
-            ids = b"".join(request["request_id"] for request in entry["requests"])
-            self.lineage = blake2b(self.lineage + ids + b"%d" % entry["seq"], digest_size=16).digest()
+        assert entry["previous"] == self.lineage
+        ids = b"".join(request["request_id"] for request in entry["requests"])
+        self.lineage = blake2b(self.lineage + ids + b"%d" % entry["seq"], digest_size=16).digest()
         for request in entry["requests"]:
             for name, action in request["actions"]:
                 getattr(self, name, lambda _: None)(action)
@@ -209,7 +190,7 @@ class Reader:
             del self.partitions[key]
 
     def InitProducer(self, action):
-        if not (action.get("keep_prepared") and action["producer_id"] in self.prepared):
+        if not (action["keep_prepared"] and action["producer_id"] in self.prepared):
             self.end(action["producer_id"], ABORT)
 
     def PrepareTransaction(self, action):
@@ -261,11 +242,7 @@ class Reader:
 
     def AdvanceLogStart(self, action):
         offsets = action["offsets"]
-        if isinstance(offsets, dict):
-            found = zip(keys_of(offsets["runs"]), offsets["offsets"], strict=True)
-        else:
-            found = [(*keys_of([one]), one["offset"]) for one in offsets]
-        for key, offset in found:
+        for key, offset in zip(keys_of(offsets["runs"]), offsets["offsets"], strict=True):
             into = self.partitions[key]
             into.start = max(into.start, into.stable if offset == -1 else offset)
 
@@ -293,13 +270,13 @@ class Reader:
         newest, ids = columns_of(schemas, len(schemas)), [*schema_ids(schemas, len(schemas))]
         before = [*schema_ids(schemas, file["schema_version"])]
         written = columns_of(schemas, file["schema_version"])
-        if file.get("footer"):
+        if file["footer"]:
             for offset, values in self.row_group(row, written):
                 own = converted(values, before, ids) if ids else values
                 yield offset, {f.name: own.get(f.name, values[written[-1].name]) for f in newest}
             return
         stored = [field for field in written if field.name not in file["omitted"]]
-        if file.get("offsets"):
+        if file["offsets"]:
             stored.insert(0, pa.field("_skipped", pa.uint16(), nullable=False))
         with (self.folder / file["name"]).open("rb") as stream:
             stream.seek(row["position"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import re
 import sys
 from pathlib import Path
@@ -17,47 +16,25 @@ from spark_eos.log.topics import new_topic
 from spark_eos.maintenance.compaction import Compactor
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.protocol.actions import RaiseStagingFloor
-from spark_eos.protocol.encoding import index_pages, schema, snapshot_schema
 from spark_eos.protocol.encoding.avro import fingerprint
 from tests import format_reader
+from tests.golden.make import GOLDEN, KINDS, PAGE
 from verification.retiring import RETIRED_AT_ONCE
-
-ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs/reference/format.md"
-GOLDEN = ROOT / "tests/golden"
-KINDS = {"entry": schema.written(), "snapshot": snapshot_schema.WRITTEN, "index-page": index_pages.WRITTEN}
-
-
-def folded(one):
-    """A schema as JSON in which a field of a plain type has one line."""
-    return (
-        re.sub(
-            r'\{\s+("name": "\w+",)\s+("type": (?:"\w+"|\[[^\[\]{}]*\]|\{[^{}]*\}))\s+\}',
-            _line,
-            json.dumps(one, indent=1),
-        )
-        + "\n"
-    )
-
-
-def _line(found):
-    return "{" + re.sub(r"\s+", " ", f"{found[1]} {found[2]}") + "}"
 
 
 def test_the_schemas_are_those_of_the_code():
-    """``SPARK_EOS_WRITE_DOCS=1`` writes a new one; one that was written never changes."""
-    folder = PAGE.parent / "avro"
-    found = {}
-    for kind, written in KINDS.items():
-        for version, one in enumerate(written, 1):
-            path = folder / f"{kind}-{version}.avsc"
-            if os.environ.get("SPARK_EOS_WRITE_DOCS") and not path.exists():
-                path.write_text(folded(one), encoding="utf-8")
-            assert json.loads(path.read_text(encoding="utf-8")) == one, path
-            found[f"avro/{path.name}"] = fingerprint(one).hex()
-    assert {f"avro/{path.name}" for path in folder.iterdir()} == {*found}
+    """``python -m tests.golden.make`` writes a new one; one that a release has written never changes."""
+    found = {
+        f"avro/{kind}-{version}.avsc": one
+        for kind, schemas in KINDS.items()
+        for version, one in schemas.items()
+    }
+    stored = {
+        f"avro/{path.name}": json.loads(path.read_text("utf-8")) for path in (PAGE.parent / "avro").iterdir()
+    }
+    assert stored == found
     rows = re.findall(r"^\| \[.*?\]\((avro/.*?)\) \| `(\w{16})` \|", PAGE.read_text("utf-8"), re.MULTILINE)
-    assert dict(rows) == found
+    assert dict(rows) == {name: fingerprint(one).hex() for name, one in found.items()}
 
 
 def test_the_reader_knows_nothing_of_this_package():
@@ -78,11 +55,11 @@ def plain(value):
     return value if isinstance(value, int | None) else str(value)
 
 
-@pytest.mark.parametrize("version", sorted(path.stem for path in GOLDEN.glob("v*.json")))
-def test_it_reads_the_golden_logs(version):
-    """Written by each version of the format, with every action; the newer ones with snapshots and index pages."""
-    reader = format_reader.Reader(GOLDEN / version)
-    topics = json.loads((GOLDEN / f"{version}.json").read_text(encoding="utf-8"))["topics"]
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("v*/*.json")), ids=lambda path: path.stem)
+def test_it_reads_the_golden_logs(path):
+    """They have every action, snapshots and index pages."""
+    reader = format_reader.Reader(path.with_suffix(""))
+    topics = json.loads(path.read_text(encoding="utf-8"))["topics"]
     assert {*reader.topics} == {*topics}
     for name, topic in topics.items():
         for number, partition in enumerate(topic["partitions"]):

@@ -362,7 +362,7 @@ class RandomRequests:
         query = self._chance.choice(["q", "p"]) if known is None else known.query_id
         batch_id = 0 if known is None else known.batch_id + self._chance.choice([0, 1, 1, 1])
         run = (None if producer is None else producer.run_id) or "r"
-        flags = (self._chance.choice([1, 2, 2]), self._chance.random() < 0.3, self._chance.random() < 0.3)
+        flags = (self._chance.random() < 0.3, self._chance.random() < 0.3)
         return a.CommitMicroBatch(name, query, run, batch_id, sources, *flags)
 
     def _source(self, state: State) -> a.SourceProgress:

@@ -45,8 +45,6 @@ _HEAD = 4096
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
-_FIRST_IDS = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}", re.ASCII)
-
 _BEAT_S = 15.0
 """How often a backup shows that it goes on."""
 
@@ -254,8 +252,8 @@ class Repository:
 
 
 def _may_have(backup_id: str, name: str) -> bool:
-    """Whether a backup of this id may have this name: the ids of the first repositories do not say it."""
-    return backup_id == name or backup_id.endswith(f"-{name}") or _FIRST_IDS.fullmatch(backup_id) is not None
+    """Whether a backup of this id may have this name."""
+    return backup_id == name or backup_id.endswith(f"-{name}")
 
 
 def _pass_over(_backup_id: str, error: CorruptRecordError) -> None:

@@ -142,7 +142,7 @@ class ExpirationTask:
         try:
             age_s = self._store.age_s(paths.entry(producer.started_seq, state.entries_per_folder))
         except ObjectNotFoundError:
-            age_s = None  # An earlier version has retired the entry, and deleted its name.
+            age_s = None  # It is not there: the log was put back from a copy.
         watch.asked = True
         if age_s is not None:
             # It was that old when the store looked, which may have been long before the answer was here.

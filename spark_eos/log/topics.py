@@ -274,7 +274,7 @@ def schema_error(topic: Topic) -> str | None:
 
 @contextmanager
 def _named(topic: Topic) -> Iterator[None]:
-    """Errors of a schema that is stored, which older versions let be anything, say of which topic it is."""
+    """Errors of a schema that is stored say of which topic it is: the rules take types that no client writes."""
     try:
         yield
     except (CorruptRecordError, SchemaMismatchError, UnicodeDecodeError) as error:

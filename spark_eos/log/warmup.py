@@ -10,7 +10,7 @@ from functools import cache
 
 import pyarrow as pa
 
-from spark_eos.protocol.encoding import index_pages, snapshot_schema
+from spark_eos.protocol.encoding import index_pages, snapshots
 from spark_eos.protocol.encoding.schema import newest
 
 __all__ = ["ready_for_columns", "ready_to_commit"]
@@ -20,7 +20,7 @@ __all__ = ["ready_for_columns", "ready_to_commit"]
 def ready_to_commit() -> None:
     """Load what writes and reads entries, snapshots and pages, and parse their schemas."""
     newest()
-    snapshot_schema.schemas()
+    snapshots.schemas()
     index_pages.schemas()
 
 

@@ -99,7 +99,7 @@ def write_note(state: State, note: Note, run_id: str, *, new: int = 0) -> tuple[
         runs = (InitProducer(producer.producer_id, producer.epoch + 1, name, ONE_SHOT_TIMEOUT_MS, run_id),)
     source = SourceProgress(before, note.text)
     number = 0 if query is None else query.batch_id + 1
-    return *runs, CommitMicroBatch(name, name, run_id, number, (source,), rules=2)
+    return *runs, CommitMicroBatch(name, name, run_id, number, (source,))
 
 
 def check_not_taken_over(state: State, mirror: str) -> None:

@@ -118,7 +118,7 @@ def actions(
 def _move(share: Share, end: Position) -> CommitMicroBatch:
     name = share.partition.transactional_id
     source = SourceProgress(None if share.before is None else share.before.text, end.text)
-    return CommitMicroBatch(name, name, share.run_id, share.batch_id, (source,), rules=2)
+    return CommitMicroBatch(name, name, share.run_id, share.batch_id, (source,))
 
 
 def is_committed(state: State, batch: BatchPlan) -> bool:

@@ -258,15 +258,14 @@ class Group(NamedTuple):
 class Query(NamedTuple):
     """The last micro-batch that was committed under a transactional id.
 
-    ``former`` are the sources that the query once had, each as it ended. ``stateful`` is None if the entry does not say
-    whether the query keeps state: it is of a format before that was noted.
+    ``former`` are the sources that the query once had, each as it ended.
     """
 
     query_id: str
     batch_id: int
     sources: tuple[SourceProgress, ...]
     former: tuple[SourceProgress, ...] = ()
-    stateful: bool | None = None
+    stateful: bool = False
 
 
 class AppVersion(NamedTuple):
@@ -293,8 +292,8 @@ class State(NamedTuple):
 
     ``offsets`` are those that groups committed, ``groups`` the consumers that subscribed in their names.
     ``snapshot_interval`` and ``entries_per_folder`` are as the log was created (`CreateLog`).
-    ``rules`` are those by which requests are judged now. ``lineage`` is a digest of all entries since these rules came
-    to the log: two states with the same one have the same history; empty before. ``lineages`` are the first bytes of
+    ``rules`` are those by which requests are judged now. ``lineage`` is a digest of all entries: two states with the
+    same one have the same history. ``lineages`` are the first bytes of
     the newest ones (`spark_eos.protocol.rules.apply.is_in_history`). ``time_resets`` is how often the log's
     time was set back (`ResetLogTime`). ``app_versions`` are by the job (``txnAppId``) and the id of the topic, or "".
     ``encrypted_at`` is the entry since which data files are encrypted (-1: they are not), ``encryption_key_id`` the key

@@ -43,11 +43,11 @@ MAX_PARTITIONS = 100_000
 MAX_NUMBER = 2**62
 """The largest number that a request may carry: the sum of two such numbers still has 64 bits."""
 
-RULES = 3
+RULES = 1
 """The rules by which entries are judged that this version writes.
 
-An entry keeps the outcome it had: one that an earlier version wrote is judged by the rules of its day, unless an entry
-before it was written by later ones. 1: entries of the schemas 1 to 4. 2: schemas 5 and 6. 3: from schema 7 on.
+An entry keeps the outcome it had: one that an earlier release wrote is judged by the rules of its day, unless an entry
+before it was written by later ones.
 """
 
 

@@ -27,7 +27,8 @@ from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import UploadFile
-from tests.golden.test_golden import seen
+from tests.golden.make import GOLDEN
+from tests.golden.seen import seen
 from tests.log.fakes import FakeClock
 
 FULL = os.environ.get("SPARK_EOS_CORRUPTION") == "full"
@@ -174,7 +175,7 @@ def read_folder(folder: Path) -> dict[str, bytes]:
 
 @functools.cache
 def golden() -> dict[str, bytes]:
-    return read_folder(Path(__file__).parent.parent / "golden" / "v2")
+    return read_folder(GOLDEN / "v1/records")
 
 
 @functools.cache

@@ -12,10 +12,10 @@ from google_crc32c import value as crc32c
 
 from spark_eos.errors import CorruptRecordError, UnsupportedVersionError
 from tests.corruption.damage import compressed, golden, read_folder
+from tests.golden.make import GOLDEN
 
 EXAMPLES = int(os.environ.get("SPARK_EOS_FUZZ_EXAMPLES", "150"))
 HEADER = 20
-GOLDEN = Path(__file__).parents[1] / "golden"
 HUGE = [
     *(b"\xfe" * 4 + b"\x0f", b"\xfe" * 9 + b"\x01", b"\x80" * 5 + b"\x01", b"\xff" * 9 + b"\x01"),
     b"\xfe\xff\x7f",
@@ -34,8 +34,8 @@ def entries() -> list[tuple[int, bytes]]:
 
 
 def logs() -> list[dict[str, bytes]]:
-    """The golden logs of the newest versions."""
-    return [read_folder(GOLDEN / version) for version in ("v5", "v7", "v8", "v9", "v11")]
+    """The golden logs."""
+    return [read_folder(path.with_suffix("")) for path in sorted(GOLDEN.glob("v*/*.json"))]
 
 
 def mutated(data: bytes, chance: random.Random) -> bytes:

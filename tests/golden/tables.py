@@ -1,28 +1,25 @@
-"""What version 9 of the format brought: Parquet files and publications, written by `tests.golden.make`."""
+"""Parquet files and publications, in the golden log of that name."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
-from spark_eos.log.log import Log
 from spark_eos.log.schemas.alteration import alteration
 from spark_eos.log.schemas.edits import Edits
-from spark_eos.log.topics import new_topic
 from spark_eos.maintenance.compaction import Compactor
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.actions.publishing.versions import pages_of
 from spark_eos.protocol.encoding.index_pages import checksum
 from spark_eos.protocol.state import Topic
-from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp
+from spark_eos.protocol.types import ProducerStamp
+from tests.golden.world import HEADERS, FixedClock, World, appending
 from tests.sealing import seal
-
-if TYPE_CHECKING:
-    from tests.golden.make import FixedClock
 
 TIME_MS = 1_650_000_000_000
 ORDERS = pa.schema(
@@ -38,61 +35,62 @@ ORDERS = pa.schema(
 )
 
 
-def make(log: Log, clock: FixedClock) -> None:
+def tables(folder: Path) -> None:
     """A Kafka-shaped topic, rolled and compacted, a typed one of several row groups, and publications of both."""
-    _visits(log)
-    orders = _create(log, "orders", "00000000-0000-4000-8000-000000000008", {}, ORDERS)
-    _append(log, orders, _orders(0, 5), 1)
-    seal(log, "orders", 5, partition=1, unique=lambda: _Hex(clock))
+    world = World(folder)
+    log = world.log
+    visits = _visits(world)
+    orders = world.create("orders", 2, ORDERS, segment_format="parquet")
+    world.commit(world.append(orders, _orders(0, 5), 1))
+    seal(log, "orders", 5, partition=1, unique=lambda: _Hex(world.clock))
 
     # The first version pins a page that is not in the index any more, once the partition is rolled again.
-    _publication(log, "lake", "delta", "orders", {})
-    _begin(log, "lake")
+    _publication(world, "lake", "delta", "orders", {})
+    _begin(world, "lake")
     known = log.state.publications["lake"]
-    log.commit(lambda _: (a.EndPublish("lake", known.epoch, known.sequence, (("orders", 3),)),))
+    world.commit(a.EndPublish("lake", known.epoch, known.sequence, (("orders", 3),)))
     for first in range(5, 20, 3):
-        _append(log, orders, _orders(first, first + 3), 1)
+        world.commit(world.append(orders, _orders(first, first + 3), 1))
         Roller(log, ("orders",), tail_rows=1).run()
 
     # Two files: one of two row groups, in the first of which the log starts, and one of one; then newer columns.
-    _append(log, orders, _orders(0, 12), 0)
-    seal(log, "orders", 8, 12, partition=0, group=4, unique=lambda: _Hex(clock))
-    log.commit(lambda _: (a.AdvanceLogStart((a.PartitionOffset("orders", orders.topic_id, 0, 2),)),))
+    world.commit(world.append(orders, _orders(0, 12), 0))
+    seal(log, "orders", 8, 12, partition=0, group=4, unique=lambda: _Hex(world.clock))
+    world.commit(a.AdvanceLogStart((a.PartitionOffset("orders", orders.topic_id, 0, 2),)))
     edits = Edits(add={"note": pa.string()}, rename={"took": "duration"}, widen={"id": pa.int64()})
-    log.commit(lambda _: (alteration(log.topic("orders"), None, None, None, edits),))
+    world.commit(alteration(log.topic("orders"), None, None, None, edits))
 
     # A version that has copies, one that is dropped, and one that is begun.
-    _publication(log, "mirror", "iceberg", "visits", {"catalog": "c", "retention.ms": "1000"})
-    _begin(log, "mirror")
+    _publication(world, "mirror", "iceberg", "visits", {"catalog": "c", "retention.ms": "1000"})
+    _begin(world, "mirror")
     mirror = log.state.publications["mirror"]
     natives = (("visits", 2**62),)
-    log.commit(
-        lambda _: (a.EndPublish("mirror", mirror.epoch, mirror.sequence, natives, released=("visits",)),)
-    )
-    _publication(log, "gone", "delta", "visits", {})
-    log.commit(lambda _: (a.DropPublication("gone", 1),))
-    _begin(log, "lake")
-    while log.state.seq % 8:
-        log.commit(lambda _: (a.RaiseStagingFloor(5),))
-    log.maintenance.snapshot()
+    world.commit(a.EndPublish("mirror", mirror.epoch, mirror.sequence, natives, released=("visits",)))
+    _publication(world, "gone", "delta", "visits", {})
+    world.commit(a.DropPublication("gone", 1))
+    _begin(world, "lake")
+    world.snapshot()
     # After the snapshot: read from entries.
-    _append(log, log.topic("visits"), _visits_rows("z9"), 0)
-    log.commit(lambda _: (a.FencePublisher("lake"),))
+    world.commit(world.append(visits, _visits_rows("z9")))
+    world.commit(a.FencePublisher("lake"))
 
 
-def _visits(log: Log) -> None:
-    config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
-    visits = _create(log, "visits", "00000000-0000-4000-8000-000000000007", config)
+def _visits(world: World) -> Topic:
+    config = {"segment_format": "parquet", "cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0"}
+    visits = world.create("visits", 2, **config)
     for values in (("a1", "b1", "c1"), ("b2", "d1"), ("a2", "e1", "b3")):
-        _append(log, visits, _visits_rows(*values), 0)
-    Roller(log, ("visits",), tail_rows=1).run()
-    Compactor(log, ("visits",)).run()
+        world.commit(world.append(visits, _visits_rows(*values)))
+    Roller(world.log, ("visits",), tail_rows=1).run()
+    Compactor(world.log, ("visits",)).run()
     # Records of an aborted transaction between others go into an Arrow file.
-    log.commit(lambda _: (a.InitProducer(11, 0, "visitor", 60_000),))
+    stamp = world.producer("visitor")
     for number, commit in enumerate((True, False, True)):
-        _append(log, visits, _visits_rows(f"t{number}", f"u{number}"), 1, ProducerStamp(11, 0, number))
-        log.commit(lambda _, n=number, c=commit: (a.EndTransaction(ProducerStamp(11, 0, n), commit=c),))
-    Roller(log, ("visits",), tail_rows=1).run()
+        stamp = ProducerStamp(stamp.producer_id, 0, number)
+        files = world.stage(visits, _visits_rows(f"t{number}", f"u{number}"), 1)
+        world.commit(appending(visits, files, stamp))
+        world.commit(a.EndTransaction(stamp, commit=commit))
+    Roller(world.log, ("visits",), tail_rows=1).run()
+    return visits
 
 
 class _Hex:
@@ -102,33 +100,14 @@ class _Hex:
         self.hex = clock.unique().hex()
 
 
-def _create(
-    log: Log, name: str, topic_id: str, config: dict[str, Any], schema: pa.Schema | None = None
-) -> Topic:
-    config = {"retention.ms": -1, "segment.format": "parquet", **config}
-    action = new_topic(name, 2, config, schema)._replace(topic_id=topic_id)
-    log.commit(lambda _: (action,), writer="golden")
-    return log.topic(name)
-
-
-def _append(
-    log: Log, topic: Topic, rows: pa.Table, partition: int, stamp: ProducerStamp = NO_PRODUCER
-) -> None:
-    with log.stage(topic) as writer:
-        writer.append(rows, partition)
-        files = writer.finish()
-    log.commit(lambda _: (a.AppendBatches(stamp, ((topic.name, topic.topic_id),), files),))
-
-
 def _visits_rows(*values: str) -> pa.Table:
     """Records of which each second one has headers."""
     headers = [[{"key": "h", "value": v.encode()}] if n % 2 else None for n, v in enumerate(values)]
-    type_ = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     return pa.table(
         {
             "key": pa.array([v[:1].encode() for v in values]),
             "value": pa.array([v.encode() for v in values]),
-            "headers": pa.array(headers, type_),
+            "headers": pa.array(headers, HEADERS),
             "timestamp": pa.array([TIME_MS + n for n in range(len(values))], pa.timestamp("ms", "UTC")),
         }
     )
@@ -152,16 +131,17 @@ def _orders(first: int, end: int) -> pa.Table:
     return pa.Table.from_pylist([row(n) for n in range(first, end)], schema=ORDERS)
 
 
-def _publication(log: Log, name: str, format_: str, topic: str, config: dict[str, str]) -> None:
-    topics = ((topic, log.topic(topic).topic_id),)
-    action = a.CreatePublication(name, format_, tuple(sorted(config.items())), topics)
-    log.commit(lambda _: (action,), writer="publisher")
-    log.commit(lambda _: (a.FencePublisher(name),), writer="publisher")
+def _publication(world: World, name: str, format_: str, topic: str, config: dict[str, str]) -> None:
+    topics = ((topic, world.log.topic(topic).topic_id),)
+    world.commit(
+        a.CreatePublication(name, format_, tuple(sorted(config.items())), topics), writer="publisher"
+    )
+    world.commit(a.FencePublisher(name), writer="publisher")
 
 
-def _begin(log: Log, name: str) -> None:
+def _begin(world: World, name: str) -> None:
     """Begin a version of all that is stable."""
-    state = log.state
+    state = world.log.state
     publication = state.publications[name]
     ranges, schemas = [], []
     for topic, topic_id in publication.topics:
@@ -181,4 +161,4 @@ def _begin(log: Log, name: str) -> None:
         state.timestamp_ms,
         schemas=tuple(schemas),
     )
-    log.commit(lambda _: (action,), writer="publisher")
+    world.commit(action, writer="publisher")

@@ -614,7 +614,7 @@ def test_the_name_of_the_last_look_was_deleted_and_the_log_was_put_back(far, oth
 
 
 def test_a_copy_without_its_newest_entry_is_no_other_history(far):
-    """Earlier versions have made such copies: a snapshot, and none of the entries before it."""
+    """A log that was restored to an earlier entry is one: a snapshot, and none of the entries before it."""
     store, clock, log = far
     grow(log, "a", 300)
     log.maintenance.snapshot()

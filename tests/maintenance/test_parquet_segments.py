@@ -11,7 +11,6 @@ import pytest
 from spark_eos import Admin
 from spark_eos.errors import (
     ConfigError,
-    InvalidTimestampError,
     OffsetOutOfRangeError,
     SchemaMismatchError,
     SegmentsReplacedError,
@@ -141,21 +140,6 @@ def test_plans():
     assert plan_parquet([Facts(), Facts(arrow=mb), Facts(), Facts(arrow=mb)], 100, 1 << 30) == (1, 2)
     assert plan_parquet([Facts(aborted=1)], 100, 1 << 30) is None
     assert plan_parquet([Facts(aborted=2)], 100, 1 << 30) == (0, 1)
-
-
-def test_times_that_parquet_does_not_have_stay_in_arrow(world, monkeypatch):
-    """Earlier versions took any time."""
-    monkeypatch.setattr("spark_eos.maintenance.segments.form._LATEST_MS", 0)
-    for number in range(8):
-        world.append(b"%d" % number)
-    before = everything(world.log)
-    Roller(world.log, tail_rows=1).run()
-    assert everything(world.log) == before
-    assert not any(row.file.is_parquet for row in world.rows())
-    with pytest.raises(
-        InvalidTimestampError, match="t-0, offset 0: the batch has timestamps that microseconds"
-    ):
-        seal(world.log, [cut_of(world)])
 
 
 def test_a_schema_that_parquet_does_not_have_stays_in_arrow(monkeypatch):

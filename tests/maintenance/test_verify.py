@@ -31,10 +31,8 @@ from spark_eos.protocol.actions import (
     ReplaceSegments,
     SyncGroup,
 )
-from spark_eos.protocol.encoding import entries
-from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
+from spark_eos.protocol.encoding.entries import encode_entry
 from spark_eos.protocol.encoding.index_pages import checksum
-from spark_eos.protocol.encoding.schema import known_schemas
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.index import Index, IndexPage, Measures
 from spark_eos.protocol.invariants import InvariantError
@@ -43,7 +41,6 @@ from spark_eos.protocol.state import Partition
 from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing.wrapped_store import WrappedStore
-from tests.corruption.damage import FilesStore, golden
 from tests.log.test_time_travel import Clock
 from verification.retiring import RETIRED_AT_ONCE
 
@@ -162,12 +159,6 @@ def test_what_is_counted(store):
     assert summary.pieces == len(listed(store, paths.INDEX))
 
 
-def test_logs_of_older_versions():
-    found, summary = look(FilesStore(golden(), {}))
-    assert [verdict for verdict, *_ in found if verdict is Verdict.WRONG] == []
-    assert summary.records > 0
-
-
 def test_no_log(store):
     with pytest.raises(NotALogError, match="is not a log"):
         look(store)
@@ -276,21 +267,6 @@ def test_several_missing_entries(store, gone):
         store.delete(paths.entry(seq, 7))
     found, _ = look(store)
     assert [name for _, name, _ in found] == [paths.entry(seq, 7) for seq in gone]
-
-
-@pytest.mark.usefixtures("whole")
-def test_what_a_power_cut_leaves(store, monkeypatch):
-    """The entry of an earlier version next to a gap: docs/design/0002."""
-    entry = decode_entry(store.read(paths.entry(44, 7)), 44, "entry")
-    with monkeypatch.context() as patch:
-        patch.setattr(entries, "newest", lambda: [*known_schemas().items()][3])
-        store.overwrite(paths.entry(44, 7), encode_entry(entry))
-    store.delete(paths.entry(43, 7))
-    found, summary = look(store)
-    (note,) = found  # The data of the entry that was lost is there.
-    assert note[0] is Verdict.NOTE
-    assert "from 43 to 43 are missing" in note[2]
-    assert summary.last_entry == 42
 
 
 @pytest.mark.usefixtures("whole")
@@ -556,7 +532,7 @@ def test_a_page_with_other_rows(store):
     first, second = listed(store, paths.INDEX)[:2]
     before = everything(store)
     store.overwrite(first, before[second])
-    assert "holds another piece" in only(store)[2]
+    assert "holds another page" in only(store)[2]
     only(store, repair=True)
     assert everything(store) == before
 

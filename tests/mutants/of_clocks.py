@@ -38,8 +38,8 @@ MUTANTS = (
     Mutant(
         "any-clock-moves-the-time",
         _TIMES,
-        "        if state.log_id and not request.clock_checked:",
-        "        if False:",
+        "    if state.log_id and not request.clock_checked:",
+        "    if False:",
         "one request drives the log's time years ahead",
         _TESTS,
     ),

@@ -192,7 +192,7 @@ MUTANTS = (
     Mutant(
         "the-first-snapshot-parses-schemas",
         "spark_eos/log/warmup.py",
-        "    snapshot_schema.schemas()\n",
+        "    snapshots.schemas()\n",
         "",
         "the schemas of snapshots are parsed in the commit that crosses the first boundary",
         _IMPORTS,

@@ -44,14 +44,6 @@ MUTANTS = (
         _OF_SEALING,
     ),
     Mutant(
-        "every-page-in-the-newest-schema",
-        "spark_eos/protocol/encoding/index_pages.py",
-        "row.file is not None and row.file.is_parquet for row in content",
-        "True for row in content",
-        "a page has another checksum than the one by which earlier entries name it",
-        _OF_SEALING,
-    ),
-    Mutant(
         "cut-batch-is-whole",
         _PLAN,
         "(0 if is_cut else batch.length)",

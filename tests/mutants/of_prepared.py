@@ -89,8 +89,8 @@ MUTANTS = (
     Mutant(
         "prepared-not-open-after-a-snapshot",
         "spark_eos/protocol/encoding/snapshots.py",
-        "for one in producers.values() if one.is_open}",
-        "for one in producers.values() if one.has_timeout}",
+        "for one in producers if one.is_open}",
+        "for one in producers if one.has_timeout}",
         "a process that begins with a snapshot does not know that a prepared transaction is open",
         _PROTOCOL,
     ),

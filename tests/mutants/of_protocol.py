@@ -48,6 +48,14 @@ MUTANTS = (
         "an entry that an earlier version wrote late changes by which rules later ones are judged",
         ("tests/protocol/test_lineage.py",),
     ),
+    Mutant(
+        "older-entries-judged-anew",
+        "spark_eos/protocol/encoding/schema.py",
+        "    return bisect_right(_RULES_SINCE, ",
+        "    return len(_RULES_SINCE) or bisect_right(_RULES_SINCE, ",
+        "entries of earlier versions have another outcome than they had",
+        ("tests/protocol/test_adding_an_action.py",),
+    ),
     # -- producers --------------------------------------------------------------------------------------
     Mutant(
         "fence-forgotten",

@@ -180,8 +180,8 @@ MUTANTS = (
     Mutant(
         "snapshot-of-other-pins",
         _ENCODING,
-        "tuple([pool(key)[number] for number in numbers])",
-        "tuple([pool(key)[0] for number in numbers])",
+        "tuple([pools[key][number] for number in numbers])",
+        "tuple([pools[key][0] for number in numbers])",
         "a process that starts from a snapshot pins other pages",
         _RULES,
     ),

@@ -76,14 +76,6 @@ MUTANTS = (
         "a stateful query goes on with empty state under another transactional.id",
         _OF_QUERIES,
     ),
-    Mutant(
-        "older-entries-judged-anew",
-        _MICROBATCH,
-        "    others = places(state, action.transactional_id, action.query_id) if action.rules >= 2 else ()",
-        "    others = places(state, action.transactional_id, action.query_id)",
-        "entries of earlier versions have another outcome than they had",
-        _OF_QUERIES,
-    ),
     # -- sources ----------------------------------------------------------------------------------------
     Mutant(
         "places-changed-unseen",

@@ -28,7 +28,7 @@ MUTANTS = (
     Mutant(
         "schema-follows-anything",
         "spark_eos/protocol/actions/topics.py",
-        "        _check_follows(state, topic, action.schema)\n",
+        "        _check_follows(topic, action.schema)\n",
         "",
         "any schema may become the next version",
         _OF_RULE,

@@ -12,6 +12,14 @@ _OF_NEWER = ("tests/log/test_newer_writer.py",)
 
 MUTANTS = (
     Mutant(
+        "before-the-release-is-newer",
+        "spark_eos/protocol/encoding/frame.py",
+        " in _BEFORE_RELEASE",
+        " in ()",
+        "a log from before the first release asks for an upgrade that there is not",
+        ("tests/protocol/test_codec.py",),
+    ),
+    Mutant(
         "newer-entry-says-nothing-of-a-request",
         "spark_eos/log/commit/loop.py",
         "        elif isinstance(error, UnsupportedVersionError):\n",

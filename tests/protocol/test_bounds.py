@@ -13,9 +13,9 @@ from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapsh
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import sealing
-from spark_eos.protocol.rules.apply import Accepted, Rejected, apply, apply_entry
+from spark_eos.protocol.rules.apply import Rejected, apply, apply_entry
 from spark_eos.protocol.state import EMPTY
-from spark_eos.protocol.types import NO_PRODUCER, RULES, BatchRef, FileRef, StagedFile
+from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, StagedFile
 
 BATCH = BatchRef(0, 1, 0, 1, 7, 1, 1)
 
@@ -62,17 +62,6 @@ def test_a_sum_of_bytes_ends_at_64_bits():
     fan = seal_pages((page, page))
     assert (page.bytes, fan.bytes) == (2**63 - 1, 2**63 - 1)
     assert encode_page(fan.content)
-
-
-def test_what_rules_1_took_stays_unsealed(state, monkeypatch):
-    """Offsets that cannot be written down do not keep readers from reading on, under rules 2."""
-    monkeypatch.setattr(sealing, "PAGE_ROWS", 2)
-    huge = appending(*[BATCH._replace(count=2**60)] * 8)
-    old, outcome = apply(replace(state, rules=1), entry(state, huge).requests[0])
-    assert isinstance(outcome, Accepted)
-    after, _ = apply_entry(replace(old, seq=1), entry(replace(old, seq=1)))
-    assert after.rules == RULES
-    assert len(after.partitions["t-id", 0].index.tail) == 8
 
 
 WRONG = {
@@ -161,12 +150,6 @@ def test_text_of_another_type(state):
         encode_entry(entry(state, a.CommitOffsets(Text("g"), ())))
 
 
-def test_the_rules_of_older_entries_stay(state):
-    old = replace(state, rules=1)
-    _, outcome = apply(old, a.Request(bytes(16), 1000, (appending(BATCH._replace(crc=2**32)),)))
-    assert isinstance(outcome, Accepted)
-
-
 @pytest.mark.parametrize("error", [KeyError("x"), TypeError("x"), OverflowError("x"), ValueError("x")])
 def test_a_rule_that_trips_refuses(state, monkeypatch, error):
     def trip(*_):
@@ -177,8 +160,6 @@ def test_a_rule_that_trips_refuses(state, monkeypatch, error):
     after, outcome = apply(state, request)
     assert after is state
     assert isinstance(outcome.error, EosLogError)
-    with pytest.raises(type(error)):
-        apply(replace(state, rules=1), request)
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RecursionError()])

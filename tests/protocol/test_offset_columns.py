@@ -59,7 +59,7 @@ def test_a_micro_batch_names_its_partitions_once():
             for offset in (1000, 1100)
         ]
         source = SourceProgress(offsets_text(at[0]), offsets_text(at[1]), "g", *at)
-        batch = CommitMicroBatch("q", "query", "run", 1, (source,), rules=2)
+        batch = CommitMicroBatch("q", "query", "run", 1, (source,))
         entry = Entry(1, (Request(bytes(16), 1, (batch,), "w"),))
         data = encode_entry(entry)
         assert decode_entry(data, 1, "entry") == entry

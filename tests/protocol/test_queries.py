@@ -95,7 +95,7 @@ def test_a_rule_and_not_the_driver_keeps_the_old_run_out(out):
     # Nor does a run get past the query's other id by registering under one of them alone.
     out.init("tx", run_id="r9")
     with pytest.raises(ProducerFencedError, match=r"run r9 .*'ty' .* run r2 has taken over"):
-        out.do(CommitMicroBatch("tx", "q", "r9", 2, batch(out, 2).sources, rules=2))
+        out.do(CommitMicroBatch("tx", "q", "r9", 2, batch(out, 2).sources))
 
 
 def test_a_zombie_that_never_registered_does_not_take_the_query_back(out):
@@ -179,22 +179,3 @@ def test_a_query_without_state_has_none_to_lose(out):
 def test_a_query_that_begins_anew_loses_no_state(out):
     run(out, batch(out, 0, group="g", stateful=True))
     run(out, batch(out, 0, "other", "p1", "p", "h", stateful=True))
-
-
-def test_what_an_older_entry_does_not_say_may_have_been_state(out):
-    out.init("tx", run_id="r1")
-    out.do(CommitMicroBatch("tx", "q", "r1", 0, batch(out, 0, group="g").sources))
-    assert out.state.queries["tx"].stateful is None
-    with pytest.raises(CheckpointMismatchError, match="may keep state"):
-        run(out, goes_on(out, "tx", "new"))
-    run(out, goes_on(out, "tx", "new", stateful=False))
-
-
-def test_an_older_entry_is_judged_as_it_was(out):
-    """By rules 1 the same query doubled its batch under another id; logs with such entries are read as before."""
-    for name in ("tx", "ty"):
-        out.init(name, run_id=f"r-{name}")
-        out.do(CommitMicroBatch(name, "q", f"r-{name}", 4, batch(out, 4, group=f"g-{name}").sources))
-    assert sorted(out.state.queries) == ["tx", "ty"]
-    assert run(out, batch(out, 5, "tz", "r3", group="g-ty")) == ["InitProducer"] * 3 + WHOLE
-    assert [*out.state.queries] == ["tz"]

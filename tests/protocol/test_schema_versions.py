@@ -8,7 +8,6 @@ import pytest
 from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol.actions import AlterTopic
 from spark_eos.protocol.arrow_fields import fields_of, named
-from spark_eos.protocol.replace import replace
 from spark_eos.protocol.schema_versions import check_follows, differences, highest_id
 from spark_eos.protocol.widening import widens, widens_by_itself
 from tests.protocol.schemas import field, numbered
@@ -135,17 +134,6 @@ def test_numbers_that_are_no_ids():
     many = {f"k{n}".encode(): b"" for n in range(101)}
     with pytest.raises(ValueError, match="more than 100"):
         fields_of(pa.schema([pa.field("a", INT, metadata=many)]).serialize().to_pybytes())
-
-
-def test_earlier_rules_take_any_schema(topic, log):
-    log.state = replace(log.state, rules=2)
-    state = log.state.topics["typed"]
-    from spark_eos.protocol.actions.topics import alter
-
-    data = pa.schema([("other", TEXT)]).serialize().to_pybytes()
-    after, _ = alter(log.state, AlterTopic("typed", "typed-id", schema=data))
-    assert after.topics["typed"].schemas == (*state.schemas, data)
-    assert topic
 
 
 WIDENINGS = {

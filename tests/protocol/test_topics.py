@@ -8,7 +8,6 @@ import pytest
 from spark_eos.errors import (
     CorruptRecordError,
     InvalidRequestError,
-    InvalidTxnStateError,
     OffsetOutOfRangeError,
     StagedFileExpiredError,
     TopicExistsError,
@@ -23,14 +22,11 @@ from spark_eos.protocol.actions import (
     DeleteTopic,
     Entry,
     ExpireTransaction,
-    InitProducer,
     RaiseStagingFloor,
-    Request,
 )
-from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules.apply import Accepted, apply, apply_entry
+from spark_eos.protocol.rules.apply import apply_entry
 from spark_eos.protocol.state import TransactionState
-from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp
+from spark_eos.protocol.types import NO_PRODUCER
 from tests.protocol.schemas import numbered
 
 SCHEMA = pa.schema([("a", pa.int64())]).serialize().to_pybytes()
@@ -160,16 +156,6 @@ def test_a_transaction_that_is_left_without_a_topic_ends(log):
     log.do(DeleteTopic("t", "t-id"))
     log.end(stamp)
     assert log.state.producers[0].transaction is TransactionState.COMPLETE_COMMIT
-
-
-def test_rules_1_kept_a_topic_with_an_open_transaction(log):
-    log.state = replace(log.state, rules=1)
-    state, stamp = log.state, ProducerStamp(0, 0, 0)
-    for action in (InitProducer(0, 0, "tx", 1000), log.appending(stamp, (1, 5))):
-        state, outcome = apply(state, Request(bytes(16), 1, (action,)))
-        assert isinstance(outcome, Accepted)
-    _, outcome = apply(state, Request(bytes(16), 1, (DeleteTopic("t", "t-id"),)))
-    assert isinstance(outcome.error, InvalidTxnStateError)
 
 
 def test_pending_offsets_go_with_their_topic(log):

@@ -21,7 +21,7 @@ import psycopg
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import NotALogError
 from spark_eos.protocol.encoding.schema import newest
-from spark_eos.protocol.encoding.snapshot_schema import schemas
+from spark_eos.protocol.encoding.snapshots import schemas
 
 
 def loaded(code):

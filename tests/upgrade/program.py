@@ -1,6 +1,7 @@
 """A process of either version: it does what the lines of its input say, and answers each with a line of JSON.
 
-It uses the public names alone, and imports nothing of the tests: the version is the one on its PYTHONPATH.
+It imports nothing of the tests: the version is the one on its PYTHONPATH. With ``--newer`` it writes a format that is
+newer than that of this version.
 """
 
 from __future__ import annotations
@@ -8,13 +9,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import spark_eos
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import EosLogError
 from spark_eos.log.log import Log
 from spark_eos.maintenance.maintain import Maintainer
+from spark_eos.maintenance.verify.verify import verify
+from spark_eos.protocol.actions.declaration import DECLARED, Field, declare
+from spark_eos.protocol.encoding.avro import LONG
+from spark_eos.protocol.encoding.schema import newest
 
 TOPIC = "events"
 
@@ -31,6 +36,9 @@ class Program:
 
     def where(self) -> str:
         return str(spark_eos.__file__)
+
+    def format(self) -> str:
+        return newest()[0].hex()
 
     def create(self) -> str:
         with Admin(self.log) as admin:
@@ -97,6 +105,29 @@ class Program:
             pass
         return "maintained"
 
+    def verify(self) -> list[str]:
+        found: list[str] = []
+        verify(self.log, lambda one: found.append(str(one)))
+        return found
+
+
+class Newer(NamedTuple):
+    """An action that no release has."""
+
+    number: int
+
+
+def write_a_newer_format() -> None:
+    number = max(one.number for one in DECLARED.values()) + 1
+    since = max(one.newest for one in DECLARED.values()) + 1
+    declare(
+        Newer,
+        number=number,
+        since=since,
+        fields=(Field("number", LONG),),
+        rule=lambda state, _: (state, None),
+    )
+
 
 def _say(what: object) -> None:
     sys.stdout.write(json.dumps(what) + "\n")
@@ -105,7 +136,10 @@ def _say(what: object) -> None:
 
 def main() -> None:
     """Answer line by line."""
-    program = Program(sys.argv[1], sys.argv[2])
+    log, name, *options = sys.argv[1:]
+    if options == ["--newer"]:
+        write_a_newer_format()
+    program = Program(log, name)
     for line in sys.stdin:
         name, *arguments = line.split()
         command: Callable[..., object] = getattr(program, name)

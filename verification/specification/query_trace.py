@@ -28,9 +28,6 @@ __all__ = ["NoPlaceError", "trace", "traces"]
 Read = Callable[[str], "bytes | None"]
 """Gives the entry of a name, if there is one."""
 
-_RULES = 2
-"""Earlier ones compare less (`CommitMicroBatch.rules`)."""
-
 Place = tuple[tuple[str, int, int], ...]
 """Offsets of all partitions that the query reads: topic id, partition, offset."""
 
@@ -292,8 +289,6 @@ def _common(batches: list[a.CommitMicroBatch], query: str) -> _Seen:
             f"the specification has {len(NAMES)} transactional ids and {len(GROUPS)} groups: {seen}"
         )
     for one in shared:
-        if one.rules < _RULES:
-            raise NoPlaceError(f"the specification has the newest rules of micro-batches: {one}")
         read = {_partition(at) for source in one.sources for at in source.start_offsets}
         if read != {*seen.partitions}:
             raise NoPlaceError(

@@ -15,14 +15,14 @@ def version_lines() -> list[str]:
     import fastavro
     import pyarrow as pa
 
-    from spark_eos.protocol.encoding import index_pages, snapshot_schema
+    from spark_eos.protocol.encoding import index_pages, snapshots
     from spark_eos.protocol.encoding.schema import written
     from spark_eos.protocol.types import RULES
 
     formats = {
-        "entries": len(written()),
-        "snapshots": len(snapshot_schema.WRITTEN),
-        "index pages": len(index_pages.WRITTEN),
+        "entries": max(written()),
+        "snapshots": max(snapshots.written()),
+        "index pages": max(index_pages.written()),
     }
     newest = ", ".join(f"{name} {number}" for name, number in formats.items())
     return [

@@ -236,7 +236,7 @@ class DivergenceDetector:
         return is_in_history(newer, older)
 
     def _is_a_copy(self, state: State) -> bool:
-        """Whether the state is from a snapshot with which a log begins: `eoslog copy` once left it so."""
+        """Whether the log begins with the state, a snapshot, as one that was restored to an earlier entry."""
         try:
             self._store.size(paths.entry(1, state.entries_per_folder))
         except ObjectNotFoundError:
@@ -253,7 +253,7 @@ class DivergenceDetector:
 
 
 def _leads_to(entry: Entry, state: State) -> bool:
-    """Whether ``entry`` may have led to ``state``; entries of earlier versions do not tell."""
+    """Whether ``entry`` may have led to ``state``."""
     if not entry.previous or not state.lineage:
         return True
     return lineage_after(entry.previous, entry) == state.lineage

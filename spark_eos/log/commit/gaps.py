@@ -1,7 +1,7 @@
 """Gaps in the chain of entries: an entry that is missing though later ones are there.
 
 No entry is put after one that is not durable (docs/design/0002), so entries beyond a gap tell that there was one in
-it. Before that was so, a power cut could leave the entry next to the gap (`is_leftover`).
+it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from contextlib import suppress
 from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.clock import Clock, Retry
-from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
 
-__all__ = ["check_no_gap", "is_leftover"]
+__all__ = ["check_no_gap"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -59,14 +58,5 @@ def _beyond(store: Store, state: State) -> str | None:
         with suppress(ObjectNotFoundError):
             name = paths.entry(seq, state.entries_per_folder)
             store.size(name)
-            if seq > end + 2 or not is_leftover(store, name, seq):
-                return name
+            return name
     return None
-
-
-def is_leftover(store: Store, name: str, seq: int) -> bool:
-    """Whether a power cut may have left entry ``seq`` behind a gap: an earlier version has written it."""
-    try:
-        return decode_entry(store.read(name), seq, name).rules < 2
-    except CorruptRecordError:
-        return False

@@ -18,8 +18,8 @@ __all__ = ["check_limits", "check_size"]
 def check_limits(schema: pa.Schema) -> None:
     """Raise `SchemaMismatchError`, naming the column, for a schema that is too deep or has too many fields.
 
-    As well for fields of a struct whose names differ in case alone, of which Spark can read none; stored schemas of
-    earlier versions may have them. Before anything else looks at it: most code that walks a schema calls itself for
+    As well for fields of a struct whose names differ in case alone, of which Spark can read none; the
+    rules do not look at that. Before anything else looks at it: most code that walks a schema calls itself for
     each level.
     """
     fields = 0

@@ -17,7 +17,6 @@ from spark_eos.log.schemas.conversion import names_under
 from spark_eos.log.topics import compression_at_level, config_value, layout_of, listed
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.state import Topic
-from spark_eos.protocol.types import BatchRef
 
 __all__ = [
     "BATCH_BYTES",
@@ -25,7 +24,6 @@ __all__ = [
     "Form",
     "fits_parquet",
     "form_of",
-    "has_parquet_times",
     "is_sealed_in_parquet",
 ]
 
@@ -42,15 +40,12 @@ GROUP_BYTES = 32 << 20
 _WRITES_BLOOM_FILTERS = 24
 """The first major version of pyarrow that does."""
 
-_LATEST_MS = (2**63 - 1) // 1000
-"""The last time that microseconds of 64 bits have. Earlier versions took any time."""
-
 
 class Form(NamedTuple):
     """What new files look like: with a column of ``offsets`` or not, without the columns ``omitted``.
 
     A file that has grown to ``file_bytes`` is closed. With ``parquet`` records go into Parquet files, which have all
-    columns; but for those of aborted transactions, and times that Parquet's microseconds do not have.
+    columns; but for those of aborted transactions.
     """
 
     offsets: bool
@@ -73,12 +68,7 @@ def is_sealed_in_parquet(topic: Topic) -> bool:
 
 def fits_parquet(row: IndexRow) -> bool:
     """Whether the records of a batch may be in a Parquet file."""
-    return row.kind is Kind.DATA and row.batch is not None and has_parquet_times(row.batch)
-
-
-def has_parquet_times(batch: BatchRef) -> bool:
-    """Whether microseconds of 64 bits can tell the times of a batch."""
-    return batch.min_timestamp_ms >= -_LATEST_MS and batch.max_timestamp_ms <= _LATEST_MS
+    return row.kind is Kind.DATA and row.batch is not None
 
 
 def form_of(log: Log, topic: Topic, taken: Sequence[IndexRow], *, offsets: bool, parquet: bool) -> Form:

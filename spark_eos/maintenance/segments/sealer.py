@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_eos.errors import (
-    InvalidTimestampError,
     ObjectNotFoundError,
     SegmentsReplacedError,
     StagedFileExpiredError,
@@ -34,7 +33,7 @@ from spark_eos.maintenance.rewrite import (
     read_row,
     stays,
 )
-from spark_eos.maintenance.segments.form import form_of, has_parquet_times
+from spark_eos.maintenance.segments.form import form_of
 from spark_eos.maintenance.segments.plan import GROWTH, SHRINKS
 from spark_eos.protocol.index import Index, IndexPage, IndexRow, Kind
 from spark_eos.protocol.rules.sealing import sealed_to
@@ -174,7 +173,7 @@ class _Work(NamedTuple):
         plan = plan_sealed(state, at, cut.start, cut.end, load=log.load, version=cut.version)
         if not plan.rest:
             return None
-        _check(topic, at, plan)
+        check_columns(layout_of(topic).physical)
         key = topic.topic_id, cut.partition
         partition = state.partitions[key]
         last = partition.index.find(cut.end - 1, log.load)  # It may lie on both sides of the end.
@@ -234,16 +233,6 @@ class _Work(NamedTuple):
         if not row.file.is_parquet or row.file.name in self.broken:
             return False
         return row.file.name not in self.whole or row.file.size * GROWTH > self.written
-
-
-def _check(topic: Topic, at: TopicPartition, plan: SealedPlan) -> None:
-    check_columns(layout_of(topic).physical)
-    for fetch in plan.rest:
-        if not has_parquet_times(fetch.batch):
-            raise InvalidTimestampError(
-                f"{at}, offset {fetch.base_offset}: the batch has timestamps that microseconds of 64 bits cannot tell, "
-                "which an earlier version accepted; a table cannot have its records"
-            )
 
 
 def _stretch(pages: Sequence[IndexPage], plan: SealedPlan, limit: int) -> tuple[int, int, int]:

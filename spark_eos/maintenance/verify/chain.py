@@ -8,7 +8,6 @@ from enum import IntEnum
 from spark_eos.errors import CorruptRecordError, DivergedLogError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.commit.closing import is_closing
-from spark_eos.log.commit.gaps import is_leftover
 from spark_eos.log.handle.unfinished import not_a_log
 from spark_eos.log.snapshots.derived import create_idempotent
 from spark_eos.log.snapshots.index_store import IndexPageStore
@@ -18,7 +17,6 @@ from spark_eos.protocol.actions import CreateLog, Entry
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.invariants import InvariantError, apply_checked, check_later
-from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.apply import Outcome, Rejected, apply_entry
 from spark_eos.protocol.rules.sealing import is_boundary
 from spark_eos.protocol.state import EMPTY, State
@@ -138,11 +136,7 @@ class Chain:
             while high - low > 1:
                 middle = (low + high) // 2
                 low, high = (middle, high) if self._exists(middle) else (low, middle)
-            # A power cut can leave the entry of an earlier version after the next one (docs/design/0002).
-            first = (
-                3 if self._exists(low + 2) and is_leftover(self._store, self._name(low + 2), low + 2) else 2
-            )
-            beyond = (low + gap for gap in range(first, _LOOK_BEYOND) if self._exists(low + gap))
+            beyond = (low + gap for gap in range(2, _LOOK_BEYOND) if self._exists(low + gap))
             found = next(beyond, None)
             if found is None:
                 return low
@@ -341,7 +335,7 @@ class Chain:
             return
         self._notes.summary.snapshots += 1
         if isinstance(found, State):
-            if _begun_as(found, state) == state:
+            if found == state:
                 self._pages.require(state)
                 return
             found = "holds another state than the one that its entries lead to"
@@ -382,16 +376,3 @@ class Chain:
 
     def _uncompared(self, stored: list[int]) -> Iterator[int]:
         return (seq for seq in stored if seq not in self._compared and seq <= self._end)
-
-
-def _begun_as(found: State, replayed: State) -> State:
-    """``found``, with what a snapshot of schema 1 and its successors do not say: where open transactions began.
-
-    They only know that these had begun by then.
-    """
-    producers = found.producers
-    for producer_id in found.open_transactions:
-        here, there = producers[producer_id], replayed.producers.get(producer_id)
-        if there is not None and there.stamp == here.stamp and 0 <= there.started_seq < here.started_seq:
-            producers = producers.set(producer_id, replace(here, started_seq=there.started_seq))
-    return replace(found, producers=producers)

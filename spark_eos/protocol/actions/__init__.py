@@ -152,7 +152,7 @@ class Entry(NamedTuple):
     """One slot of the transaction log: requests, applied in order, each accepted or rejected by itself.
 
     ``previous`` is the lineage (`spark_eos.protocol.state.State.lineage`) of the state that the writer applied
-    it to; empty: an earlier version wrote it, which did not say. ``rules`` are those it is judged by. They are not
+    it to; empty: the log begins here. ``rules`` are those it is judged by. They are not
     stored, but follow from the schema (`spark_eos.protocol.types.RULES`).
     """
 

@@ -69,7 +69,6 @@ def _is_there(state: State, topic_id: str) -> bool:
 declare(
     SetAppVersion,
     number=22,
-    since=7,
     fields=(
         Field("app_id", STRING),
         Field("version", LONG, bounds=Bounds(least=0)),

@@ -147,7 +147,6 @@ def _shown_append(action: AppendBatches) -> dict[str, Any]:
 declare(
     AppendBatches,
     number=5,
-    since=1,
     fields=(Field("producer", STAMP), Field("topics", PAIRS), Field("files", STAGED_FILES)),
     rule=append,
     fate=_fate_of_append,

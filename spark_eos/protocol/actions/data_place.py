@@ -180,28 +180,24 @@ def _moving(state: State, placed_at: int) -> DataBefore:
 declare(
     PlaceData,
     number=33,
-    since=12,
     fields=(Field("url", STRING),),
     rule=place_data,
 )
 declare(
     MoveData,
     number=34,
-    since=13,
     fields=(Field("url", STRING), Field("placed_at", LONG)),
     rule=move_data,
 )
 declare(
     DataCopied,
     number=35,
-    since=13,
     fields=(Field("placed_at", LONG),),
     rule=data_copied,
 )
 declare(
     DataMoved,
     number=36,
-    since=13,
     fields=(Field("placed_at", LONG),),
     rule=data_moved,
 )

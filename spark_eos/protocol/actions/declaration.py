@@ -11,7 +11,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
-from spark_eos.protocol.encoding.avro import Shape, record
+from spark_eos.protocol.encoding.avro import Shape, record, same
 from spark_eos.protocol.state import PartitionKey, State
 from spark_eos.protocol.types import MAX_NUMBER, ProducerStamp
 
@@ -55,7 +55,7 @@ SETTINGS = Bounds(characters=2**20, nul=True, items=1000)
 
 
 class Field(NamedTuple):
-    """A field of an action: its name, how it is stored, and since which version of the entries' schema.
+    """A field of an action: its name, how it is stored, and since which version of the format.
 
     A ``since`` of 0 is the version that the action itself came with. What an older entry lacks gets the default of the
     action's class.
@@ -132,8 +132,8 @@ class Declaration(NamedTuple):
 
     @property
     def newest(self) -> int:
-        """The version of the entries' schema in which the action got its newest field."""
-        return max(self.since, *(field.since for field in self.fields))
+        """The version of the format in which the action got its newest field."""
+        return max(self.since, *(max(field.since, field.shape.newest) for field in self.fields))
 
     def schema(self, version: int) -> dict[str, Any]:
         """Avro's schema of the action, as that version of the entries has it."""
@@ -149,7 +149,7 @@ def declare(
     kind: type[A],
     *,
     number: int,
-    since: int,
+    since: int = 1,
     fields: tuple[Field, ...],
     rule: Callable[[State, A], tuple[State, Any]],
     clock: Clock = Clock.REQUEST,
@@ -173,7 +173,7 @@ def declare(
         Its place among the actions of an entry: 0, 1, ... in the order in which actions came. Entries store it, so it
         never changes.
     since
-        The version of the entries' schema that it came with (`spark_eos.protocol.encoding.schema`).
+        The version of the format that it came with (`spark_eos.protocol.encoding.schema`).
     fields
         Those of the class, in their order.
     rule
@@ -228,7 +228,7 @@ def declare(
 
 
 def _writer(fields: tuple[Field, ...]) -> Callable[[Any], dict[str, Any]]:
-    writers = [(field.name, field.shape.write) for field in fields if field.shape.write is not None]
+    writers = [(field.name, field.shape.write) for field in fields if field.shape.write is not same]
 
     def write(action: Any) -> dict[str, Any]:
         stored: dict[str, Any] = action._asdict()
@@ -240,7 +240,7 @@ def _writer(fields: tuple[Field, ...]) -> Callable[[Any], dict[str, Any]]:
 
 
 def _reader(kind: type[A], fields: tuple[Field, ...]) -> Callable[[dict[str, Any]], A]:
-    readers = [(field.name, field.shape.read) for field in fields if field.shape.read is not None]
+    readers = [(field.name, field.shape.read) for field in fields if field.shape.read is not same]
 
     def read(stored: dict[str, Any]) -> A:
         for name, convert in readers:

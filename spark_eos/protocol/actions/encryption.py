@@ -62,7 +62,6 @@ def check_publishable(state: State, publication: str) -> None:
 declare(
     MarkEncrypted,
     number=28,
-    since=9,
     fields=(Field("key_id", STRING),),
     rule=mark_encrypted,
     fate=lambda state, _: Fate.UNKNOWN if state.encrypted_at >= 0 else Fate.NOT_APPLIED,

@@ -81,7 +81,6 @@ def expire_transaction(state: State, action: ExpireTransaction) -> tuple[State, 
 declare(
     ExpireTransaction,
     number=15,
-    since=2,
     fields=(Field("producer", STAMP), Field("waited_ms", LONG)),
     rule=expire_transaction,
     effects=lambda action: Effects(producer=action.producer.producer_id),
@@ -112,7 +111,6 @@ def expire_producers(state: State, action: ExpireProducers) -> tuple[State, None
 declare(
     ExpireProducers,
     number=16,
-    since=2,
     fields=(Field("producers", array_of(LONG)),),
     rule=expire_producers,
     clock=Clock.IDLE,
@@ -146,7 +144,6 @@ def expire_transactional_ids(state: State, action: ExpireTransactionalIds) -> tu
 declare(
     ExpireTransactionalIds,
     number=17,
-    since=2,
     fields=(Field("transactional_ids", array_of(STRING)),),
     rule=expire_transactional_ids,
     clock=Clock.IDLE,
@@ -187,7 +184,6 @@ def expire_offsets(state: State, action: ExpireOffsets) -> tuple[State, None]:
 declare(
     ExpireOffsets,
     number=18,
-    since=2,
     fields=(Field("group", STRING), Field("partitions", NUMBERED_TOPICS, bounds=INT32)),
     rule=expire_offsets,
     clock=Clock.IDLE,

@@ -109,7 +109,6 @@ def join(state: State, action: JoinGroup) -> tuple[State, int]:
 declare(
     JoinGroup,
     number=12,
-    since=2,
     fields=(
         Field("group", STRING),
         Field("member_id", STRING),
@@ -150,7 +149,6 @@ def sync(state: State, action: SyncGroup) -> tuple[State, tuple[PartitionKey, ..
 declare(
     SyncGroup,
     number=13,
-    since=2,
     fields=(Field("group", STRING), Field("member_id", STRING), Field("generation", LONG)),
     rule=sync,
 )
@@ -190,7 +188,6 @@ def leave(state: State, action: LeaveGroup) -> tuple[State, tuple[str, ...]]:
 declare(
     LeaveGroup,
     number=14,
-    since=2,
     fields=(Field("group", STRING), Field("members", array_of(STRING)), Field("silent_ms", LONG)),
     rule=leave,
 )

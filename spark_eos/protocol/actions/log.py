@@ -61,11 +61,10 @@ def create(state: State, action: CreateLog) -> tuple[State, None]:
 declare(
     CreateLog,
     number=0,
-    since=1,
     fields=(
         Field("log_id", STRING),
-        Field("snapshot_interval", LONG, since=3, bounds=INT32),
-        Field("entries_per_folder", LONG, since=3, bounds=INT32),
+        Field("snapshot_interval", LONG, bounds=INT32),
+        Field("entries_per_folder", LONG, bounds=INT32),
     ),
     rule=create,
 )
@@ -90,7 +89,6 @@ def alter(state: State, action: AlterLog) -> tuple[State, None]:
 declare(
     AlterLog,
     number=19,
-    since=2,
     fields=(Field("config", PAIRS, bounds=SETTINGS),),
     rule=alter,
 )

@@ -44,14 +44,13 @@ def advance(state: State, action: AdvanceLogStart) -> tuple[State, None]:
             )
         if start > partition.start:
             moved = replace(partition, start=start, index=partition.index.since(start))
-            partitions = partitions.set(key, trimmed(moved) if state.rules >= 2 else moved)
+            partitions = partitions.set(key, trimmed(moved))
     return replace(state, partitions=partitions), None
 
 
 declare(
     AdvanceLogStart,
     number=9,
-    since=1,
     fields=(Field("offsets", OFFSETS),),
     rule=advance,
 )

@@ -62,7 +62,6 @@ def reset(state: State, action: ResetLogTime) -> tuple[State, None]:
 declare(
     ResetLogTime,
     number=21,
-    since=5,
     fields=(Field("timestamp_ms", LONG, bounds=Bounds(-LATEST_MS, LATEST_MS)),),
     rule=reset,
     clock=Clock.CHECKED,

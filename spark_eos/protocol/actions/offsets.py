@@ -71,12 +71,11 @@ def commit(state: State, action: CommitOffsets) -> tuple[State, None]:
 declare(
     CommitOffsets,
     number=6,
-    since=1,
     fields=(
         Field("group", STRING),
         Field("offsets", OFFSETS),
         Field("producer", optional_of(STAMP)),
-        Field("member", optional_of(MEMBERSHIP), since=2),
+        Field("member", optional_of(MEMBERSHIP)),
     ),
     rule=commit,
     effects=lambda action: Effects(groups=frozenset({action.group})),
@@ -116,7 +115,6 @@ def delete_offsets(state: State, action: DeleteOffsets) -> tuple[State, None]:
 declare(
     DeleteOffsets,
     number=11,
-    since=2,
     fields=(Field("group", STRING), Field("partitions", NUMBERED_TOPICS, bounds=INT32)),
     rule=delete_offsets,
 )

@@ -152,14 +152,13 @@ def _fate_of_init(state: State, action: InitProducer) -> Fate:
 declare(
     InitProducer,
     number=4,
-    since=1,
     fields=(
         Field("producer_id", LONG),
         Field("epoch", LONG),
         Field("transactional_id", optional_of(STRING)),
         Field("timeout_ms", LONG, bounds=INT32),
         Field("run_id", optional_of(STRING)),
-        Field("keep_prepared", BOOLEAN, since=10),
+        Field("keep_prepared", BOOLEAN),
     ),
     rule=init,
     fate=_fate_of_init,
@@ -217,7 +216,6 @@ def _fate_of_end(state: State, action: EndTransaction) -> Fate:
 declare(
     EndTransaction,
     number=8,
-    since=1,
     fields=(Field("producer", STAMP), Field("commit", BOOLEAN)),
     rule=end_transaction,
     fate=_fate_of_end,

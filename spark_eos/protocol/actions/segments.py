@@ -14,9 +14,9 @@ from spark_eos.errors import InvalidRecordError, InvalidRequestError, SegmentsRe
 from spark_eos.protocol.actions.appends import check_file_name, check_floor
 from spark_eos.protocol.actions.declaration import CRC, INT32, Field, declare
 from spark_eos.protocol.actions.topics import require
-from spark_eos.protocol.encoding.avro import LONG, STRING, Shape, array_of
+from spark_eos.protocol.encoding.avro import LONG, STRING, array_of
 from spark_eos.protocol.encoding.index_pages import checksum, read_rows, rows_columns, seal_rows
-from spark_eos.protocol.encoding.values import file_of, rows_of
+from spark_eos.protocol.encoding.values import INDEX_ROWS
 from spark_eos.protocol.index import Index, IndexPage, IndexRow, Kind
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.sealing import PAGE_ROWS, sealed_to
@@ -101,7 +101,6 @@ def _read(stored: dict[str, Any]) -> ReplaceSegments:
 declare(
     ReplaceSegments,
     number=20,
-    since=3,
     fields=(
         Field("topic", STRING),
         Field("topic_id", STRING),
@@ -109,7 +108,7 @@ declare(
         Field("base_offset", LONG),
         Field("next_offset", LONG),
         Field("replaced", LONG, bounds=CRC),
-        Field("rows", Shape(lambda version: rows_of(file_of(version)), rows_columns)),
+        Field("rows", INDEX_ROWS._replace(write=rows_columns)),
         Field("staged", array_of(STRING)),
     ),
     rule=replace_segments,

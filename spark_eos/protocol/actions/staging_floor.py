@@ -35,7 +35,6 @@ def raise_staging_floor(state: State, action: RaiseStagingFloor) -> tuple[State,
 declare(
     RaiseStagingFloor,
     number=10,
-    since=1,
     fields=(Field("seq", LONG),),
     rule=raise_staging_floor,
 )

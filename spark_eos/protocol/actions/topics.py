@@ -14,7 +14,6 @@ from immutables import Map
 
 from spark_eos.errors import (
     InvalidRequestError,
-    InvalidTxnStateError,
     TopicExistsError,
     UnknownTopicOrPartitionError,
 )
@@ -85,7 +84,7 @@ def create(state: State, action: CreateTopic) -> tuple[State, None]:
     if any(topic.topic_id == action.topic_id for topic in state.topics.values()):
         raise InvalidRequestError(f"topic id {action.topic_id} is taken")
     check_partitions(name, action.partitions)
-    _check_schema(state, name, action.schema)
+    _check_schema(name, action.schema)
     schemas = () if action.schema is None else (action.schema,)
     topic = Topic(name, action.topic_id, action.partitions, Map(action.config), schemas)
     state = _with_partitions(replace(state, topics=state.topics.set(name, topic)), topic, 0)
@@ -115,7 +114,6 @@ def _check_config(action: CreateTopic | AlterTopic) -> None:
 declare(
     CreateTopic,
     number=1,
-    since=1,
     fields=(
         Field("name", STRING),
         Field("topic_id", STRING),
@@ -157,8 +155,8 @@ def alter(state: State, action: AlterTopic) -> tuple[State, None]:
             raise InvalidRequestError(
                 f"topic {action.name!r} is Kafka-shaped: it has no schema that could change"
             )
-        _check_schema(state, action.name, action.schema)
-        _check_follows(state, topic, action.schema)
+        _check_schema(action.name, action.schema)
+        _check_follows(topic, action.schema)
         topic = replace(topic, schemas=(*topic.schemas, action.schema))
     state = _with_partitions(replace(state, topics=state.topics.set(action.name, topic)), topic, had)
     return (groups.topic_changed(state, action.name) if topic.partitions > had else state), None
@@ -167,7 +165,6 @@ def alter(state: State, action: AlterTopic) -> tuple[State, None]:
 declare(
     AlterTopic,
     number=2,
-    since=1,
     fields=(
         Field("name", STRING),
         Field("topic_id", STRING),
@@ -203,11 +200,6 @@ def delete(state: State, action: DeleteTopic) -> tuple[State, None]:
         )
     partitions, offsets = state.partitions, state.offsets
     for number in range(topic.partitions):
-        if state.rules < 2 and partitions[topic.topic_id, number].open:
-            raise InvalidTxnStateError(
-                f"topic {action.name!r} cannot be deleted: a transaction is open in partition {number}; "
-                "end or abort it first"
-            )
         partitions = partitions.delete((topic.topic_id, number))
     for group, committed in state.offsets.items():
         offsets = offsets.set(group, _without(committed, [key for key in committed if key[0] == action.name]))
@@ -241,7 +233,6 @@ def delete(state: State, action: DeleteTopic) -> tuple[State, None]:
 declare(
     DeleteTopic,
     number=3,
-    since=1,
     fields=(Field("name", STRING), Field("topic_id", STRING)),
     rule=delete,
 )
@@ -275,9 +266,9 @@ def check_partitions(name: str, partitions: int) -> None:
         )
 
 
-def _check_schema(state: State, name: str, schema: bytes | None) -> None:
+def _check_schema(name: str, schema: bytes | None) -> None:
     """A schema that is stored can be read, and rows of it can be written, by all clients and by Spark."""
-    if schema is None or state.rules < 2:
+    if schema is None:
         return
     if len(schema) > MAX_SCHEMA_BYTES:
         raise InvalidRequestError(
@@ -300,10 +291,8 @@ def _check_schema(state: State, name: str, schema: bytes | None) -> None:
         )
 
 
-def _check_follows(state: State, topic: Topic, schema: bytes) -> None:
+def _check_follows(topic: Topic, schema: bytes) -> None:
     """Rows of every version can be read under this one, and no other version came in between."""
-    if state.rules < 3:
-        return
     try:
         check_follows(topic.schemas, schema)
     except ValueError as error:

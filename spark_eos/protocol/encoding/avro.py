@@ -1,28 +1,39 @@
 """Avro schemas, and how values are turned into what Avro stores (`Shape`).
 
-A schema that was written never changes: readers know it by its fingerprint. So the names of records and fields here and
-in `spark_eos.protocol.encoding.values` are frozen, also where the code has better ones by now.
+A schema that a release has written never changes: readers know it by its fingerprint. So the names of records and
+fields here and in `spark_eos.protocol.encoding.values` are frozen, also where the code has better ones by now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any, NamedTuple
+
+from immutables import Map
 
 __all__ = [
     "BOOLEAN",
     "BYTES",
     "LONG",
+    "LONGS",
     "STRING",
     "Shape",
     "array",
     "array_of",
+    "columns_of",
+    "converted",
     "fingerprint",
-    "named_once",
+    "keyed_by",
+    "map_of",
     "optional",
     "optional_of",
+    "parsed",
     "record",
     "record_of",
+    "same",
+    "since",
+    "versions",
 ]
 
 
@@ -53,9 +64,11 @@ def fingerprint(schema: dict[str, Any]) -> bytes:
     return bytes.fromhex(of_text(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
 
 
-def named_once(schema: Any) -> Any:
-    """The schema with each named type defined where it is met first, and named later, as Avro wants it."""
-    return _named_once(schema, {})
+def parsed(schemas: Iterable[Any]) -> dict[bytes, Any]:
+    """The schemas by their fingerprints, as fastavro takes them."""
+    from fastavro.schema import parse_schema
+
+    return {fingerprint(schema): parse_schema(schema) for schema in schemas}
 
 
 def _named_once(schema: Any, known: dict[str, Any]) -> Any:
@@ -78,60 +91,151 @@ def _named_once(schema: Any, known: dict[str, Any]) -> Any:
     return schema
 
 
-class Shape(NamedTuple):
-    """How a value is stored: its Avro schema in each version of the entries, and the value that Avro takes and gives.
+def same(value: Any) -> Any:
+    """The value itself: what Avro stores of it."""
+    return value
 
-    ``write`` and ``read`` convert the protocol's value to Avro's and back; None: the two are the same.
+
+class Shape(NamedTuple):
+    """How a value is stored: its Avro schema in each version of the format, and the value that Avro takes and gives.
+
+    ``write`` and ``read`` convert the protocol's value to Avro's and back. ``since`` is the version that brings it,
+    ``newest`` the one in which a part of it came last.
     """
 
     schema: Callable[[int], Any]
-    write: Callable[[Any], Any] | None = None
-    read: Callable[[Any], Any] | None = None
+    write: Callable[[Any], Any] = same
+    read: Callable[[Any], Any] = same
+    since: int = 1
+    newest: int = 1
 
 
 LONG = Shape(lambda _: "long")
 STRING = Shape(lambda _: "string")
 BOOLEAN = Shape(lambda _: "boolean")
 BYTES = Shape(lambda _: "bytes")
+LONGS = Shape(lambda _: array("long"))
+"""A column of numbers: any sequence of them is stored, and a list is read."""
+
+
+def since(version: int, shape: Shape) -> Shape:
+    """The shape of a field that came with this version. What is older has the default of the field's named tuple."""
+    return shape._replace(since=version)
+
+
+def versions(shape: Shape) -> dict[int, Any]:
+    """Every schema of the shape that differs from the one before it, by the version that brought it."""
+    found: dict[int, Any] = {}
+    for version in range(1, max(shape.since, shape.newest) + 1):
+        schema = _named_once(shape.schema(version), {})
+        if schema not in found.values():
+            found[version] = schema
+    return found
+
+
+def converted(shape: Shape, write: Callable[[Any], Any], read: Callable[[Any], Any]) -> Shape:
+    """A shape of the values that ``write`` makes values of ``shape`` of, and ``read`` makes of them."""
+    then, first = shape.write, shape.read
+    return shape._replace(
+        write=write if then is same else (lambda value: then(write(value))),
+        read=read if first is same else (lambda stored: read(first(stored))),
+    )
 
 
 def optional_of(shape: Shape) -> Shape:
     """The shape of a value that may be None."""
     write, read = shape.write, shape.read
-    return Shape(
-        lambda version: optional(shape.schema(version)),
-        write and (lambda value: None if value is None else write(value)),
-        read and (lambda stored: None if stored is None else read(stored)),
+    return shape._replace(
+        schema=lambda version: optional(shape.schema(version)),
+        write=write if write is same else (lambda value: None if value is None else write(value)),
+        read=read if read is same else (lambda stored: None if stored is None else read(stored)),
     )
 
 
 def array_of(shape: Shape) -> Shape:
     """The shape of a tuple of any length, of items of this shape."""
     write, read = shape.write, shape.read
-    return Shape(
-        lambda version: array(shape.schema(version)),
-        list if write is None else (lambda values: list(map(write, values))),
-        tuple if read is None else (lambda stored: tuple(map(read, stored))),
+    return shape._replace(
+        schema=lambda version: array(shape.schema(version)),
+        write=list if write is same else (lambda values: list(map(write, values))),
+        read=tuple if read is same else (lambda stored: tuple(map(read, stored))),
     )
 
 
 def record_of(kind: Any, /, **fields: Shape) -> Shape:
-    """The shape of a named tuple ``kind``, whose fields are stored in this order, as a record of the same name."""
-    writers = [(name, shape.write) for name, shape in fields.items() if shape.write is not None]
-    readers = [(name, shape.read) for name, shape in fields.items() if shape.read is not None]
+    """The shape of a named tuple ``kind``, whose fields are stored in this order, as a record of the same name.
+
+    A field of ``kind`` that is not named is not stored.
+    """
+    writers = [(name, shape.write) for name, shape in fields.items() if shape.write is not same]
+    readers = [(name, shape.read) for name, shape in fields.items() if shape.read is not same]
+
+    names = kind._fields
 
     def write(value: Any) -> dict[str, Any]:
-        stored: dict[str, Any] = value._asdict()
+        stored: dict[str, Any] = dict(zip(names, value, strict=True))
         for name, convert in writers:
             stored[name] = convert(stored[name])
         return stored
 
     def read(stored: dict[str, Any]) -> Any:
         for name, convert in readers:
-            stored[name] = convert(stored[name])
+            if name in stored:
+                stored[name] = convert(stored[name])
         return kind(**stored)
 
     def schema(version: int) -> dict[str, Any]:
-        return record(kind.__name__, **{name: shape.schema(version) for name, shape in fields.items()})
+        known = {name: shape.schema(version) for name, shape in fields.items() if shape.since <= version}
+        return record(kind.__name__, **known)
 
-    return Shape(schema, write, read)
+    return Shape(schema, write, read, newest=max(max(one.since, one.newest) for one in fields.values()))
+
+
+def columns_of(name: str, /, **columns: Shape) -> Shape:
+    """The shape of columns that belong together: a dictionary of values that Avro takes as they are."""
+    return Shape(lambda version: record(name, **{key: one.schema(version) for key, one in columns.items()}))
+
+
+def keyed_by(name: str, shape: Shape) -> Shape:
+    """The shape of a map of named tuples of this shape, by their field ``name``: an array in the order of the keys."""
+    write, read, key = shape.write, shape.read, attrgetter(name)
+
+    def write_map(values: Any) -> list[Any]:
+        return [write(value) for _, value in sorted(values.items())]
+
+    def read_map(stored: list[Any]) -> Map[Any, Any]:
+        return Map((key(value), value) for value in map(read, stored))
+
+    return shape._replace(schema=lambda version: array(shape.schema(version)), write=write_map, read=read_map)
+
+
+def map_of(shape: Shape, /, **parts: str) -> Shape:
+    """The shape of a map of named tuples of this shape, as records that have the parts of the key before all else.
+
+    ``parts`` are their names and Avro types; a key of several parts is a tuple. The order is that of the keys.
+    """
+    write, read, names = shape.write, shape.read, tuple(parts)
+    (only,) = names if len(names) == 1 else (None,)
+
+    def write_map(values: Any) -> list[Any]:
+        if not values:
+            return []
+        if only is not None:
+            return [{only: key, **write(value)} for key, value in sorted(values.items())]
+        return [
+            {**dict(zip(names, key, strict=True)), **write(value)} for key, value in sorted(values.items())
+        ]
+
+    def read_map(stored: list[Any]) -> Map[Any, Any]:
+        if not stored:
+            return Map()
+        if only is not None:
+            return Map([(one.pop(only), read(one)) for one in stored])
+        return Map([(tuple([one.pop(name) for name in names]), read(one)) for one in stored])
+
+    def schema(version: int) -> dict[str, Any]:
+        inner = shape.schema(version)
+        name = f"{inner['name']}By{''.join(part.title().replace('_', '') for part in names)}"
+        return array({**inner, "name": name, "fields": [*record(name, **parts)["fields"], *inner["fields"]]})
+
+    return shape._replace(schema=schema, write=write_map, read=read_map)

@@ -66,7 +66,7 @@ def _read(body: bytes, schema: Any) -> a.Entry:
     if stream.tell() != len(body):
         raise ValueError(f"{len(body) - stream.tell()} bytes are left over")
     requests = tuple(map(_read_request, record["requests"]))
-    return a.Entry(record["seq"], requests, record.get("previous", b""), rules_of(schema))
+    return a.Entry(record["seq"], requests, record["previous"], rules_of(schema))
 
 
 def _entry(entry: a.Entry) -> dict[str, Any]:

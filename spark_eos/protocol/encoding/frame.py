@@ -21,6 +21,13 @@ __all__ = ["Frame"]
 
 _HEADER = Struct(">6sH8sI")
 
+_BEFORE_RELEASE = (
+    "907edfb7 9c14ef28 199551f9 056127e3 f71b31a2 9af850fd 397afa88 bc4c62c7 76a39916 a70bf9d6 987ad6ae 69db9c22 "
+    "84fc59c3 fb888bbb 38b66d92 f184823d 7d3a3d53 dd48f878 486c6509 c8de102c 8228ed12 a60a3769 44378481 d8387530 "
+    "d6e23a12"
+)
+"""How the fingerprints of entries and snapshots begin that were written before the first release."""
+
 
 class Frame(NamedTuple):
     """One kind of object: its ``magic``, its name in messages, and the newest ``version`` that is known here."""
@@ -59,6 +66,11 @@ class Frame(NamedTuple):
             )
         body = bytes(view[_HEADER.size :])
         schema = schemas.get(fingerprint)
+        if schema is None and fingerprint[:4].hex() in _BEFORE_RELEASE:
+            raise UnsupportedVersionError(
+                f"{where} was written before the first release of spark_eos, which begins a new format: read the log "
+                "with the version that wrote it, and send its records to a new log"
+            )
         if schema is None:
             known = ", ".join(known.hex() for known in schemas)
             raise UnsupportedVersionError(

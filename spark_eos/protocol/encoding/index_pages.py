@@ -1,7 +1,6 @@
 """Index pages as bytes: the same rows give the same bytes, so a page is known by its checksum.
 
-Rows are columns (one Avro array each), and files are listed once: most rows of a page share theirs. The Avro records
-are called `Page` and `Pages`: the names are part of the stored schema.
+Rows are columns (one Avro array each), and files are listed once: most rows of a page share theirs.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ import google_crc32c
 from immutables import Map
 
 from spark_eos.errors import CorruptRecordError
-from spark_eos.protocol.encoding.avro import array, fingerprint, record
+from spark_eos.protocol.encoding.avro import Shape, array, parsed, record, versions
 from spark_eos.protocol.encoding.frame import Frame
-from spark_eos.protocol.encoding.values import ROW_COLUMNS, file_of, rows_of
+from spark_eos.protocol.encoding.values import FILE, INDEX_ROWS, ROW_COLUMNS
 from spark_eos.protocol.index import IndexPage, IndexRow, Kind, Measures, PageContent, Rows
 from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp
 
 __all__ = [
-    "PIECES",
+    "PAGES",
     "checksum",
     "decode_page",
     "encode_page",
@@ -34,6 +33,7 @@ __all__ = [
     "seal_pages",
     "seal_rows",
     "seal_tail",
+    "written",
 ]
 
 Aborted: TypeAlias = "Map[tuple[int, int], bool]"
@@ -41,26 +41,34 @@ Aborted: TypeAlias = "Map[tuple[int, int], bool]"
 
 _FRAME = Frame(b"EOSIDX", "index page", 1)
 
-_PIECE_COLUMNS = (*("level", "base_offset", "next_offset", "rows", "bytes", "max_timestamp_ms", "crc"),)
+_PAGE_COLUMNS = ("level", "base_offset", "next_offset", "rows", "bytes", "max_timestamp_ms", "crc")
 
 _MOST_BYTES = 2**63 - 1
 """No log has more. A larger sum comes from false lengths in a request, and must be storable all the same."""
 
-PIECES = record("Pieces", **{name: array("long") for name in _PIECE_COLUMNS})
+PAGES = Shape(lambda _: record("Pages", **dict.fromkeys(_PAGE_COLUMNS, array("long"))))
+"""The columns that `page_columns` makes of pages."""
 
-WRITTEN = tuple(record("Piece", content=[rows_of(file_of(version)), PIECES]) for version in (3, 8))
-"""Every schema of pages, oldest first. The second one is that of pages with rows in Parquet files, and of no others.
+_PAGE = Shape(
+    lambda version: record("Page", content=[INDEX_ROWS.schema(version), PAGES.schema(version)]),
+    newest=INDEX_ROWS.newest,
+)
 
-So a page without any has the bytes, and the checksum, that earlier versions gave it, whose requests may name it.
-"""
+
+@cache
+def written() -> dict[int, Any]:
+    """Every schema of pages, by the version of the format that brought it.
+
+    Requests name pages by their checksums. So a page keeps the schema that it had first: a later one is for pages alone
+    that need it.
+    """
+    return versions(_PAGE)
 
 
 @cache
 def schemas() -> dict[bytes, Any]:
     """All schemas by their fingerprints, parsed."""
-    from fastavro.schema import parse_schema
-
-    return {fingerprint(schema): parse_schema(schema) for schema in WRITTEN}
+    return parsed(written().values())
 
 
 def seal_rows(partition: tuple[str, int], rows: tuple[IndexRow, ...]) -> IndexPage:
@@ -121,7 +129,7 @@ def checksum(pages: Iterable[IndexPage]) -> int:
 
 def encode_page(content: PageContent) -> bytes:
     """The bytes that are stored for a page with this content."""
-    return _FRAME.wrap(_body(content), [*schemas()][_schema_of(content)])
+    return _FRAME.wrap(_body(content), [*schemas()][-1])
 
 
 def decode_page(data: Any, page: IndexPage, where: str) -> PageContent:
@@ -130,7 +138,7 @@ def decode_page(data: Any, page: IndexPage, where: str) -> PageContent:
 
     body, schema = _FRAME.unwrap(data, schemas(), where)
     if google_crc32c.value(body) != page.crc:
-        raise CorruptRecordError(f"{where} holds another piece than the one the log knows of")
+        raise CorruptRecordError(f"{where} holds another page than the one the log knows of")
     try:
         columns: Any = schemaless_reader(BytesIO(body), schema, None)
         content = columns["content"]
@@ -141,23 +149,16 @@ def decode_page(data: Any, page: IndexPage, where: str) -> PageContent:
         raise CorruptRecordError(f"{where} is no valid index page: {error!r}") from error
 
 
-def _schema_of(content: PageContent) -> int:
-    """The number of the schema that stores this content: the first one that can."""
-    return int(
-        any(isinstance(row, IndexRow) and row.file is not None and row.file.is_parquet for row in content)
-    )
-
-
 def _body(content: PageContent) -> bytes:
     from fastavro import schemaless_writer
 
     stream = BytesIO()
     branch: tuple[str, Any] = (
-        ("Pieces", page_columns(content))
+        ("Pages", page_columns(content))
         if isinstance(content[0], IndexPage)
         else ("Rows", rows_columns(content))
     )
-    schemaless_writer(stream, [*schemas().values()][_schema_of(content)], {"content": branch})
+    schemaless_writer(stream, [*schemas().values()][-1], {"content": branch})
     return stream.getvalue()
 
 
@@ -196,8 +197,8 @@ def _row(row: IndexRow, files: dict[FileRef, int]) -> tuple[int, ...]:
 def page_columns(pages: Iterable[IndexPage]) -> dict[str, Any]:
     """What a state keeps of pages, as columns."""
     table = [page.identity[1:] for page in pages]
-    columns = zip(*table, strict=True) if table else ((),) * len(_PIECE_COLUMNS)
-    return dict(zip(_PIECE_COLUMNS, map(list, columns), strict=True))
+    columns = zip(*table, strict=True) if table else ((),) * len(_PAGE_COLUMNS)
+    return dict(zip(_PAGE_COLUMNS, map(list, columns), strict=True))
 
 
 # -- Avro to values -------------------------------------------------------------------------------------
@@ -205,7 +206,7 @@ def page_columns(pages: Iterable[IndexPage]) -> dict[str, Any]:
 
 def read_rows(partition: int, columns: dict[str, Any]) -> Iterable[IndexRow]:
     """The rows that `rows_columns` wrote."""
-    files = [FileRef(**{**file, "omitted": tuple(file["omitted"])}) for file in columns["files"]]
+    files = [FILE.read(file) for file in columns["files"]]
     kinds = list(Kind)
     for (
         base,
@@ -234,6 +235,6 @@ def read_rows(partition: int, columns: dict[str, Any]) -> Iterable[IndexRow]:
 
 def read_pages(partition: tuple[str, int], columns: dict[str, Any]) -> Iterable[IndexPage]:
     """The pages that `page_columns` wrote, without their content."""
-    for row in zip(*(columns[name] for name in _PIECE_COLUMNS), strict=True):
+    for row in zip(*(columns[name] for name in _PAGE_COLUMNS), strict=True):
         level, base, end, rows, *measures = row
         yield IndexPage(partition, level, base, end, rows, Measures(*measures))

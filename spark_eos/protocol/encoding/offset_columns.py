@@ -64,7 +64,7 @@ def check_runs(runs: Sequence[dict[str, Any]], expected: int | None = None) -> N
 
 
 def offset_columns(offsets: Sequence[PartitionOffset]) -> dict[str, Any]:
-    """Offsets as `values.OFFSET_COLUMNS`."""
+    """Offsets as `values.OFFSETS`."""
     runs: list[dict[str, Any]] = []
     before: tuple[str | None, str, int] = (None, "", -1)
     for topic, topic_id, partition, _, _ in offsets:
@@ -107,7 +107,7 @@ def offsets_text(offsets: Iterable[PartitionOffset]) -> str:
 
 
 def source_columns(source: SourceProgress) -> dict[str, Any]:
-    """A source as `values.source_of`."""
+    """A source as `values.SOURCES`."""
     fields = {**source._asdict()}
     for name in ("start", "end"):
         offsets = fields[f"{name}_offsets"]
@@ -120,12 +120,7 @@ def source_columns(source: SourceProgress) -> dict[str, Any]:
 
 
 def read_source(fields: dict[str, Any]) -> SourceProgress:
-    """The reverse of `source_columns`; it reads sources of older schemas, too."""
-    if "start_is_text" not in fields:
-        start, end = (
-            tuple(PartitionOffset(**at) for at in fields[name]) for name in ("start_offsets", "end_offsets")
-        )
-        return SourceProgress(fields["start"], fields["end"], fields["group"], start, end, fields.get("name"))
+    """The reverse of `source_columns`."""
     start, end = read_offsets(fields["start_offsets"]), read_offsets(fields["end_offsets"])
     return SourceProgress(
         offsets_text(start) if fields["start_is_text"] else fields["start"],

@@ -1,15 +1,7 @@
 """The Avro schema of entries in every version, put together from what each action declares.
 
-A field or an action that is added makes a new version; the schemas of all earlier ones stay readable, and what they
-lack gets the default of the action's class. Versions 1 to 12 were written by releases: their fingerprints are in
-`tests/protocol/test_codec.py`.
-
-1: the first. 2: consumer groups, expiry, and settings of the log. 3: snapshots and rewritten segments.
-4: names of sources, and what is known of a query's state.
-5: the history to which an entry belongs, whether its clock was checked, and a log's time set back; its requests are
-judged by rules 2 (`spark_eos.protocol.types.RULES`). 6: offsets of partitions as columns.
-7: versions of batch jobs; rules 3. 8: Parquet files, publications. 9: the mark of an encrypted log.
-10: prepared transactions. 11: transactions over several logs. 12: where data files are.
+A field or an action that is added after a release makes a new version; the schemas of all earlier ones stay readable,
+and what they lack gets the default of the action's class. `tests/protocol/test_codec.py` has their fingerprints.
 """
 
 from __future__ import annotations
@@ -19,17 +11,14 @@ from functools import cache
 from typing import Any
 
 from spark_eos.protocol.actions import DECLARED
-from spark_eos.protocol.encoding.avro import array, fingerprint, named_once, record
+from spark_eos.protocol.encoding.avro import Shape, array, parsed, record, versions
 
 __all__ = ["FORMAT_VERSION", "known_schemas", "newest", "rules_of", "written"]
 
 FORMAT_VERSION = 1
 """Version of the frame around the record; readers refuse newer ones."""
 
-_RELEASED = 12
-_SHARED = 8
-"""The version in which a value that actions share got its newest field (`spark_eos.protocol.encoding.values`)."""
-_RULES_SINCE = (1, 5, 7)
+_RULES_SINCE = (1,)
 """The first version whose requests are judged by rules 1, 2, ..."""
 
 
@@ -42,32 +31,27 @@ def _entry(version: int) -> dict[str, Any]:
         timestamp_ms="long",
         writer="string",
         actions=array([one.schema(version) for one in actions]),
-        **({"clock_checked": "boolean"} if version >= 5 else {}),
+        clock_checked="boolean",
     )
-    since_5 = {"previous": "bytes"} if version >= 5 else {}
-    schema: dict[str, Any] = named_once(record("Entry", seq="long", requests=array(request), **since_5))
-    return schema
+    return record("Entry", seq="long", requests=array(request), previous="bytes")
 
 
 @cache
-def written() -> tuple[dict[str, Any], ...]:
-    """Every schema that a version ever wrote, oldest first; the last one is written now."""
-    newest_version = max(_RELEASED, _SHARED, *(one.newest for one in DECLARED.values()))
-    return tuple(map(_entry, range(1, newest_version + 1)))
+def written() -> dict[int, Any]:
+    """Every schema that a version ever wrote, by that version, oldest first; the last one is written now."""
+    return versions(Shape(_entry, newest=max(one.newest for one in DECLARED.values())))
 
 
 @cache
 def known_schemas() -> dict[bytes, Any]:
     """Parsed schemas by fingerprint, parsed once in a process."""
-    from fastavro.schema import parse_schema
-
-    return {fingerprint(schema): parse_schema(schema) for schema in written()}
+    return parsed(written().values())
 
 
 def rules_of(schema: Any) -> int:
     """The rules by which entries of this schema, one of `known_schemas`, are judged."""
-    versions = enumerate(known_schemas().values(), 1)
-    return bisect_right(_RULES_SINCE, next(version for version, one in versions if one is schema))
+    known = zip(written(), known_schemas().values(), strict=True)
+    return bisect_right(_RULES_SINCE, next(version for version, one in known if one is schema))
 
 
 @cache

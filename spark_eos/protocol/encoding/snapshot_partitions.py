@@ -3,22 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
+
+from immutables import Map
 
 from spark_eos.errors import CorruptRecordError
-from spark_eos.protocol.encoding.index_pages import page_columns, read_pages
+from spark_eos.protocol.encoding.avro import BYTES, LONG, LONGS, array_of, converted, record_of
+from spark_eos.protocol.encoding.index_pages import PAGES, page_columns, read_pages
 from spark_eos.protocol.encoding.offset_columns import read_runs
 from spark_eos.protocol.encoding.packing import Head, Heads, heads_of
+from spark_eos.protocol.encoding.values import FILE, RUNS
 from spark_eos.protocol.index import Index, Rows
 from spark_eos.protocol.state import Partition, PartitionKey
 from spark_eos.protocol.types import FileRef, ProducerStamp
 
-__all__ = ["partition_columns", "read_partitions"]
+__all__ = ["PARTITION_COLUMNS", "partition_columns", "read_partitions"]
 
 _NO_ROWS = Rows()
 
 
-def partition_columns(partitions: Mapping[PartitionKey, Partition]) -> dict[str, Any]:
+class OtherPartition(NamedTuple):
+    """What few partitions have: that number ``at`` has transactions or pages."""
+
+    at: int
+    open: Any
+    aborted: Any
+    pages: dict[str, Any]
+
+
+class Partitions(NamedTuple):
+    """All partitions at once: a column of numbers costs a hundredth of a record for each.
+
+    ``runs`` are partitions whose numbers follow one another. ``tails`` are the newest rows
+    (`spark_eos.protocol.index_rows.Rows.pack`): for each the number of its partition, how many rows are open, bytes and
+    blocks. ``lists`` are the heads of blocks: each row's number in ``heads``, of which each has kind, producer id,
+    epoch, transaction number, and the number of its file or -1.
+    """
+
+    runs: list[dict[str, Any]]
+    starts: list[int]
+    ends: list[int]
+    others: Any
+    tails: list[int]
+    body: bytes
+    blocks: list[int]
+    lists: Any
+    heads: list[int]
+    files: Any
+
+
+def partition_columns(partitions: Mapping[PartitionKey, Partition]) -> Partitions:
     """All partitions as columns, in the order of their keys."""
     runs: list[dict[str, Any]] = []
     starts, ends, others = [], [], []
@@ -37,28 +71,16 @@ def partition_columns(partitions: Mapping[PartitionKey, Partition]) -> dict[str,
         ends.append(one.end)
         if one.open or one.aborted or one.index.pages:
             others.append(
-                {
-                    "at": at,
-                    "open": [list(item) for item in sorted(one.open.items())],
-                    "aborted": [list(item) for item in sorted(one.aborted)],
-                    "pieces": page_columns(one.index.pages),
-                }
+                OtherPartition(
+                    at, sorted(one.open.items()), sorted(one.aborted), page_columns(one.index.pages)
+                )
             )
         if one.index.tail:
             body, of, opened = one.index.tail.pack()
             tails += (at, opened, len(body), len(of))
             bodies.append(body)
             heads.add(of)
-    body = b"".join(bodies)
-    return {
-        "runs": runs,
-        "starts": starts,
-        "ends": ends,
-        "others": others,
-        "tails": tails,
-        "body": body,
-        **heads.columns(),
-    }
+    return Partitions(runs, starts, ends, others, tails, b"".join(bodies), *heads.columns())
 
 
 class _Heads:
@@ -78,28 +100,24 @@ class _Heads:
                 known[one] = self._lists.setdefault(one.rows, len(self._lists))
             self._blocks.append(known[one])
 
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> tuple[list[int], list[list[int]], list[int], list[FileRef]]:
+        """`Partitions.blocks` and the columns after it."""
         lists = [[self._heads.setdefault(one, len(self._heads)) for one in rows] for rows in self._lists]
         files: dict[FileRef, int] = {}
         heads: list[int] = []
         for kind, stamp, file in self._heads:
             heads += (kind, *stamp, -1 if file is None else files.setdefault(file, len(files)))
-        return {
-            "blocks": self._blocks,
-            "lists": lists,
-            "heads": heads,
-            "files": [file._asdict() for file in files],
-        }
+        return self._blocks, lists, heads, [*files]
 
 
-def read_partitions(fields: dict[str, Any]) -> dict[PartitionKey, Partition]:
+def read_partitions(columns: Partitions) -> Map[PartitionKey, Partition]:
     """The partitions that `partition_columns` wrote. Raises `CorruptRecordError` for what does not fit together."""
-    keys = read_runs(fields["runs"], len(fields["starts"]))
-    indexes = _read_tails(fields)
-    others = {one["at"]: one for one in fields["others"]}
+    keys = read_runs(columns.runs, len(columns.starts))
+    indexes = _read_tails(columns)
+    others = {one.at: one for one in columns.others}
     idle = Partition()
     found = {}
-    for at, (key, start, end) in enumerate(zip(keys, fields["starts"], fields["ends"], strict=True)):
+    for at, (key, start, end) in enumerate(zip(keys, columns.starts, columns.ends, strict=True)):
         if not end and at not in others and at not in indexes:
             found[key] = idle
             continue
@@ -111,24 +129,23 @@ def read_partitions(fields: dict[str, Any]) -> dict[PartitionKey, Partition]:
         found[key] = Partition(
             start,
             end,
-            Index(tuple(read_pages(key, other["pieces"])), tail),
-            idle.open.update(other["open"]),
-            idle.aborted.update(dict.fromkeys(map(tuple, other["aborted"]), True)),
+            Index(tuple(read_pages(key, other.pages)), tail),
+            idle.open.update(other.open),
+            idle.aborted.update(dict.fromkeys(map(tuple, other.aborted), True)),
         )
-    return found
+    return Map(found)
 
 
-def _read_tails(fields: dict[str, Any]) -> dict[int, Rows]:
-    files = [FileRef(**{**file, "omitted": tuple(file["omitted"])}) for file in fields["files"]]
+def _read_tails(columns: Partitions) -> dict[int, Rows]:
     stamps: dict[ProducerStamp, ProducerStamp] = {}
     heads: list[Head] = []
-    numbers = fields["heads"]
+    numbers = columns.heads
     for kind, pid, epoch, number, file in zip(*(numbers[at::5] for at in range(5)), strict=True):
         stamp = ProducerStamp(pid, epoch, number)
-        heads.append((kind, stamps.setdefault(stamp, stamp), None if file < 0 else files[file]))
-    lists = [heads_of(tuple([heads[one] for one in each])) for each in fields["lists"]]
-    blocks = [lists[one] for one in fields["blocks"]]
-    body, tails = fields["body"], fields["tails"]
+        heads.append((kind, stamps.setdefault(stamp, stamp), None if file < 0 else columns.files[file]))
+    lists = [heads_of(tuple([heads[one] for one in each])) for each in columns.lists]
+    blocks = [lists[one] for one in columns.blocks]
+    body, tails = columns.body, columns.tails
     found = {}
     position = block = 0
     for at, opened, size, count in zip(*(tails[column::4] for column in range(4)), strict=True):
@@ -139,3 +156,27 @@ def _read_tails(fields: dict[str, Any]) -> dict[int, Rows]:
     if (position, block) != (len(body), len(blocks)):
         raise CorruptRecordError("rows that belong to no partition")
     return found
+
+
+_LONG_LISTS = array_of(LONGS)
+
+PARTITION_COLUMNS = converted(
+    record_of(
+        Partitions,
+        runs=RUNS,
+        starts=LONGS,
+        ends=LONGS,
+        others=array_of(
+            record_of(OtherPartition, at=LONG, open=_LONG_LISTS, aborted=_LONG_LISTS, pages=PAGES)
+        ),
+        tails=LONGS,
+        body=BYTES,
+        blocks=LONGS,
+        lists=_LONG_LISTS,
+        heads=LONGS,
+        files=array_of(FILE),
+    ),
+    partition_columns,
+    read_partitions,
+)
+"""All partitions of a state."""

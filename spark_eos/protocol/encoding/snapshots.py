@@ -1,54 +1,61 @@
 """Snapshots: a state as bytes. The same state gives the same bytes, and these give the same state.
 
-A snapshot is a cache of the entries that it covers, until they are retired; then it takes their place.
+What a snapshot has is declared here once: its schema, and what writes and reads it, follow from the shapes. A snapshot
+is a cache of the entries that it covers, until they are retired; then it takes their place.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import cache
 from io import BytesIO
 from itertools import chain
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple, cast
 
 from immutables import Map
 
 from spark_eos.errors import CorruptRecordError
-from spark_eos.protocol.actions import PartitionOffset
+from spark_eos.protocol.encoding.avro import (
+    BOOLEAN,
+    BYTES,
+    LONG,
+    LONGS,
+    STRING,
+    array_of,
+    columns_of,
+    converted,
+    keyed_by,
+    map_of,
+    optional_of,
+    parsed,
+    record_of,
+    versions,
+)
 from spark_eos.protocol.encoding.frame import Frame
-from spark_eos.protocol.encoding.index_pages import read_pages, read_rows
-from spark_eos.protocol.encoding.offset_columns import (
-    offset_columns,
-    read_offsets,
-    read_runs,
-    read_source,
-    runs_of,
-    source_columns,
-)
-from spark_eos.protocol.encoding.snapshot_decisions import (
-    read_decision,
-    read_prepared,
-    write_decision,
-    write_prepared,
-)
-from spark_eos.protocol.encoding.snapshot_partitions import partition_columns, read_partitions
-from spark_eos.protocol.encoding.snapshot_publications import publication_columns, read_publications
-from spark_eos.protocol.encoding.snapshot_schema import schemas
-from spark_eos.protocol.index import Index, Rows
+from spark_eos.protocol.encoding.offset_columns import read_runs, runs_of
+from spark_eos.protocol.encoding.snapshot_partitions import PARTITION_COLUMNS
+from spark_eos.protocol.encoding.snapshot_publications import PUBLICATIONS, Publications, numbered, resolved
+from spark_eos.protocol.encoding.values import CONFIG, DECIDER, FOLLOWERS, OFFSETS, PARTITIONS, RUNS, SOURCES
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import (
     AppVersion,
     CommittedOffset,
     DataBefore,
+    Decision,
     Group,
     Member,
-    Partition,
     PartitionKey,
+    PreparedTransaction,
     Producer,
     Query,
     State,
     Topic,
     TransactionState,
 )
+from spark_eos.protocol.types import PartitionOffset
 
-__all__ = ["decode_snapshot", "encode_snapshot"]
+__all__ = ["decode_snapshot", "encode_snapshot", "schemas", "written"]
 
 _FRAME = Frame(b"EOSSNP", "snapshot", 1)
 
@@ -59,7 +66,7 @@ def encode_snapshot(state: State) -> bytes:
 
     newest, schema = list(schemas().items())[-1]
     stream = BytesIO()
-    schemaless_writer(stream, schema, _state(state))
+    schemaless_writer(stream, schema, SNAPSHOT.write(state))
     return _FRAME.wrap(stream.getvalue(), newest)
 
 
@@ -69,8 +76,7 @@ def decode_snapshot(data: Any, seq: int, where: str) -> State:
 
     body, schema = _FRAME.unwrap(data, schemas(), where)
     try:
-        fields: Any = schemaless_reader(BytesIO(body), schema, None)
-        state = _read_state(fields)
+        state: State = SNAPSHOT.read(schemaless_reader(BytesIO(body), schema, None))
     except Exception as error:
         raise CorruptRecordError(f"{where} is no valid snapshot: {error!r}") from error
     if state.seq != seq:
@@ -78,248 +84,35 @@ def decode_snapshot(data: Any, seq: int, where: str) -> State:
     return state
 
 
-# -- Values to Avro -------------------------------------------------------------------------------------
+@cache
+def written() -> dict[int, Any]:
+    """Every schema of snapshots, by the version of the format that brought it; the last one is written now."""
+    return versions(SNAPSHOT)
 
 
-def _state(state: State) -> dict[str, Any]:
-    plain = (
-        "seq",
-        "log_id",
-        "timestamp_ms",
-        "next_producer_id",
-        "staging_floor",
-        "rules",
-        "lineage",
-        "lineages",
-        "time_resets",
-        "publication_floor",
-        "encrypted_at",
-        "encryption_key_id",
-        "data_url",
-        "data_placed_at",
-    )
+@cache
+def schemas() -> dict[bytes, Any]:
+    """All schemas by their fingerprints, parsed."""
+    return parsed(written().values())
+
+
+# -- Columns --------------------------------------------------------------------------------------------
+
+
+def _windows(sequences: Mapping[PartitionKey, tuple[int, ...]]) -> dict[str, Any]:
+    """`Producer.sequences`: how many numbers each partition has, and all of them."""
+    known = sorted(sequences.items())
     return {
-        **{name: getattr(state, name) for name in (*plain, "snapshot_interval", "entries_per_folder")},
-        "topics": [
-            {
-                "name": topic.name,
-                "topic_id": topic.topic_id,
-                "partitions": topic.partitions,
-                "config": _pairs(topic.config),
-                "schemas": list(topic.schemas),
-            }
-            for _, topic in sorted(state.topics.items())
-        ],
-        "config": _pairs(state.config),
-        "partitions": partition_columns(state.partitions),
-        "producers": [_producer(state.producers[number]) for number in sorted(state.producers)],
-        "offsets": [_group_offsets(group, offsets) for group, offsets in sorted(state.offsets.items())],
-        "groups": [_group(name, state.groups[name]) for name in sorted(state.groups)],
-        "queries": [
-            {
-                "name": name,
-                "query_id": query.query_id,
-                "batch_id": query.batch_id,
-                "sources": [*map(source_columns, query.sources)],
-                "former": [*map(source_columns, query.former)],
-                "stateful": query.stateful,
-            }
-            for name, query in sorted(state.queries.items())
-        ],
-        "app_versions": [
-            {"app_id": app_id, "topic_id": topic_id, **known._asdict()}
-            for (app_id, topic_id), known in sorted(state.app_versions.items())
-        ],
-        "publications": publication_columns(state.publications, state.partitions),
-        "data_before": None if state.data_before is None else state.data_before._asdict(),
+        "runs": runs_of(key for key, _ in known),
+        "counts": [len(window) for _, window in known],
+        "numbers": [*chain.from_iterable(window for _, window in known)],
     }
 
 
-def _group_offsets(group: str, offsets: Map[tuple[str, int], CommittedOffset]) -> dict[str, Any]:
-    found = [
-        (PartitionOffset(topic, at.topic_id, number, at.offset, at.metadata), at.timestamp_ms)
-        for (topic, number), at in sorted(offsets.items())
-    ]
-    return {
-        "group": group,
-        "offsets": offset_columns([at for at, _ in found]),
-        "timestamps": [timestamp_ms for _, timestamp_ms in found],
-    }
-
-
-def _pairs(config: Map[str, str]) -> list[dict[str, str]]:
-    return [{"name": name, "value": value} for name, value in sorted(config.items())]
-
-
-def _offset(topic: str, number: int, at: CommittedOffset) -> dict[str, Any]:
-    return {
-        "topic": topic,
-        "partition": number,
-        "topic_id": at.topic_id,
-        "offset": at.offset,
-        "metadata": at.metadata,
-        "timestamp_ms": at.timestamp_ms,
-    }
-
-
-def _producer(producer: Producer) -> dict[str, Any]:
-    plain = (
-        "producer_id",
-        "epoch",
-        "transactional_id",
-        "timeout_ms",
-        "number",
-        "started_ms",
-        "last_ms",
-        "started_seq",
-    )
-    return {
-        **{name: getattr(producer, name) for name in plain},
-        "transaction": producer.transaction.value,
-        "touched": runs_of(sorted(producer.touched)),
-        "pending": [
-            {"group": group, "offset": _offset(topic, number, at)}
-            for (group, topic, number), at in sorted(producer.pending.items())
-        ],
-        "sequences": _windows(producer),
-        "runs": list(producer.runs),
-        "prepared": None if producer.prepared is None else write_prepared(producer.prepared),
-        "decision": None if producer.decision is None else write_decision(producer.decision),
-    }
-
-
-def _windows(producer: Producer) -> dict[str, Any]:
-    windows = sorted(producer.sequences.items())
-    return {
-        "runs": runs_of(key for key, _ in windows),
-        "counts": [len(window) for _, window in windows],
-        "numbers": [*chain.from_iterable(window for _, window in windows)],
-    }
-
-
-def _group(name: str, group: Group) -> dict[str, Any]:
-    return {
-        "name": name,
-        "generation": group.generation,
-        "assignor": group.assignor,
-        "members": [
-            {
-                "member_id": member.member_id,
-                "topics": list(member.topics),
-                "assignors": list(member.assignors),
-                "session_timeout_ms": member.session_timeout_ms,
-                "instance_id": member.instance_id,
-                "client_id": member.client_id,
-                "generation": member.generation,
-                "held": runs_of(member.held),
-            }
-            for _, member in sorted(group.members.items())
-        ],
-        "assignment": [
-            {"member_id": member_id, "partitions": runs_of(share)}
-            for member_id, share in sorted(group.assignment.items())
-        ],
-        "empty_since_ms": group.empty_since_ms,
-    }
-
-
-# -- Avro to values -------------------------------------------------------------------------------------
-
-
-def _read_state(fields: dict[str, Any]) -> State:
-    producers = {one["producer_id"]: _read_producer(one, fields["seq"]) for one in fields.pop("producers")}
-    stored = fields.pop("partitions")
-    partitions = (
-        read_partitions(stored)
-        if isinstance(stored, dict)
-        else {_read_key(one["key"]): _read_partition(one) for one in stored}  # Up to schema 3.
-    )
-    before = fields.pop("data_before", None)  # Up to schema 11 no data was moved.
-    published = fields.pop("publications", None)  # Up to schema 6 there were none.
-    fields.setdefault("rules", 1)  # Up to schema 3 there were no others.
-    topics = [
-        Topic(
-            one["name"],
-            one["topic_id"],
-            one["partitions"],
-            _read_pairs(one["config"]),
-            tuple(one["schemas"]),
-        )
-        for one in fields.pop("topics")
-    ]
-    return State(
-        topics=Map({topic.name: topic for topic in topics}),
-        config=_read_pairs(fields.pop("config")),
-        partitions=Map(partitions),
-        publications=Map(read_publications(published, partitions) if published else {}),
-        producers=Map(producers),
-        transactional_ids=Map(
-            {
-                one.transactional_id: one.producer_id
-                for one in producers.values()
-                if one.transactional_id is not None
-            }
-        ),
-        open_transactions=Map({one.producer_id: True for one in producers.values() if one.is_open}),
-        offsets=Map({one["group"]: _read_group_offsets(one) for one in fields.pop("offsets")}),
-        groups=Map({one["name"]: _read_group(one) for one in fields.pop("groups")}),
-        queries=Map({one["name"]: _read_query(one) for one in fields.pop("queries")}),
-        app_versions=Map(
-            {
-                (one["app_id"], one["topic_id"]): AppVersion(one["version"], one["timestamp_ms"])
-                for one in fields.pop("app_versions", ())  # Up to schema 5 there were none.
-            }
-        ),
-        data_before=None if before is None else DataBefore(**before),
-        **fields,
-    )
-
-
-def _read_pairs(pairs: list[dict[str, str]]) -> Map[str, str]:
-    return Map({pair["name"]: pair["value"] for pair in pairs})
-
-
-def _read_key(key: dict[str, Any]) -> PartitionKey:
-    return key["topic_id"], key["partition"]
-
-
-def _read_partition(fields: dict[str, Any]) -> Partition:
-    key = _read_key(fields["key"])
-    return Partition(
-        fields["start"],
-        fields["end"],
-        Index(
-            tuple(read_pages(key, fields["pieces"])),
-            Rows(list(read_rows(key[1], fields["tail"]))),
-        ),
-        Map(dict(fields["open"])),
-        Map(dict.fromkeys(map(tuple, fields["aborted"]), True)),
-    )
-
-
-def _read_keys(fields: list[dict[str, Any]]) -> tuple[PartitionKey, ...]:
-    if fields and "partition" in fields[0]:
-        return tuple(map(_read_key, fields))  # Up to schema 4.
-    return tuple(read_runs(fields))
-
-
-def _read_group_offsets(fields: dict[str, Any]) -> Map[tuple[str, int], CommittedOffset]:
-    offsets = fields["offsets"]
-    if not isinstance(offsets, dict):
-        return Map(map(_read_offset, offsets))  # Up to schema 4.
-    return Map(
-        {
-            (at.topic, at.partition): CommittedOffset(at.topic_id, at.offset, at.metadata, timestamp_ms)
-            for at, timestamp_ms in zip(read_offsets(offsets), fields["timestamps"], strict=True)
-        }
-    )
-
-
-def _read_windows(fields: Any) -> Map[PartitionKey, tuple[int, ...]]:
-    if not isinstance(fields, dict):  # Up to schema 4.
-        return Map((_read_key(one["key"]), tuple(chain.from_iterable(one["ranges"]))) for one in fields)
-    numbers, at, windows = fields["numbers"], 0, {}
-    for key, count in zip(read_runs(fields["runs"], len(fields["counts"])), fields["counts"], strict=True):
+def _read_windows(stored: dict[str, Any]) -> Map[PartitionKey, tuple[int, ...]]:
+    counts, numbers = stored["counts"], stored["numbers"]
+    at, windows = 0, {}
+    for key, count in zip(read_runs(stored["runs"], len(counts)), counts, strict=True):
         windows[key] = tuple(numbers[at : at + count])
         at += count
     if at != len(numbers):
@@ -327,60 +120,169 @@ def _read_windows(fields: Any) -> Map[PartitionKey, tuple[int, ...]]:
     return Map(windows)
 
 
-def _read_offset(fields: dict[str, Any]) -> tuple[tuple[str, int], CommittedOffset]:
-    at = CommittedOffset(fields["topic_id"], fields["offset"], fields["metadata"], fields["timestamp_ms"])
-    return (fields["topic"], fields["partition"]), at
+def _sorted(keys: Mapping[PartitionKey, bool]) -> Sequence[PartitionKey]:
+    return sorted(keys) if keys else ()  # Most of many producers have none.
 
 
-def _read_producer(fields: dict[str, Any], seq: int) -> Producer:
-    pending = {}
-    transaction = TransactionState(fields["transaction"])
-    if transaction is TransactionState.ONGOING:
-        fields.setdefault("started_seq", seq)  # Schema 1 does not say where it began: here at the latest.
-    prepared = fields.get("prepared")  # Up to schema 8 there were none.
-    decision = fields.get("decision")  # Up to schema 9 there were none.
-    for one in fields["pending"]:
-        (topic, number), at = _read_offset(one["offset"])
-        pending[one["group"], topic, number] = at
-    return Producer(
-        **{
-            **fields,
-            "transaction": transaction,
-            "touched": Map((key, True) for key in _read_keys(fields["touched"])),
-            "pending": Map(pending),
-            "sequences": _read_windows(fields["sequences"]),
-            "runs": tuple(fields["runs"]),
-            "prepared": None if prepared is None else read_prepared(prepared),
-            "decision": None if decision is None else read_decision(decision),
+class GroupOffsets(NamedTuple):
+    """What a group has committed, in the order of topics and partitions, and when."""
+
+    offsets: tuple[PartitionOffset, ...]
+    timestamps: list[int]
+
+
+def _group_offsets(committed: Mapping[tuple[str, int], CommittedOffset]) -> GroupOffsets:
+    known = sorted(committed.items())
+    return GroupOffsets(
+        tuple([PartitionOffset(key[0], at.topic_id, key[1], at.offset, at.metadata) for key, at in known]),
+        [at.timestamp_ms for _, at in known],
+    )
+
+
+def _read_group_offsets(stored: GroupOffsets) -> Map[tuple[str, int], CommittedOffset]:
+    return Map(
+        {
+            (at.topic, at.partition): CommittedOffset(at.topic_id, at.offset, at.metadata, timestamp_ms)
+            for at, timestamp_ms in zip(stored.offsets, stored.timestamps, strict=True)
         }
     )
 
 
-def _read_group(fields: dict[str, Any]) -> Group:
-    members = {}
-    for one in fields["members"]:
-        members[one["member_id"]] = Member(
-            **{
-                **one,
-                "topics": tuple(one["topics"]),
-                "assignors": tuple(one["assignors"]),
-                "held": _read_keys(one["held"]),
-            }
-        )
-    return Group(
-        fields["generation"],
-        fields["assignor"],
-        Map(members),
-        Map({one["member_id"]: _read_keys(one["partitions"]) for one in fields["assignment"]}),
-        fields["empty_since_ms"],
+class Share(NamedTuple):
+    """The partitions that are assigned to a member."""
+
+    partitions: tuple[PartitionKey, ...]
+
+
+# -- The state ------------------------------------------------------------------------------------------
+
+_TOPIC = record_of(
+    Topic,
+    name=STRING,
+    topic_id=STRING,
+    partitions=LONG,
+    config=CONFIG,
+    schemas=array_of(BYTES),
+)
+
+_OFFSET = record_of(CommittedOffset, topic_id=STRING, offset=LONG, metadata=STRING, timestamp_ms=LONG)
+
+_PREPARED = record_of(
+    PreparedTransaction, epoch=LONG, committed=optional_of(BOOLEAN), decider=optional_of(DECIDER)
+)
+
+_DECISION = record_of(
+    Decision,
+    epoch=LONG,
+    number=LONG,
+    history=BYTES,
+    followers=FOLLOWERS,
+    waiting=array_of(STRING),
+    committed=optional_of(BOOLEAN),
+)
+
+_PRODUCER = record_of(
+    Producer,
+    producer_id=LONG,
+    epoch=LONG,
+    transactional_id=optional_of(STRING),
+    timeout_ms=LONG,
+    number=LONG,
+    transaction=converted(STRING, attrgetter("value"), TransactionState),
+    started_ms=LONG,
+    last_ms=LONG,
+    touched=converted(PARTITIONS, _sorted, lambda keys: Map(dict.fromkeys(keys, True))),
+    pending=map_of(_OFFSET, group="string", topic="string", partition="long"),
+    sequences=converted(
+        columns_of("Windows", runs=RUNS, counts=LONGS, numbers=LONGS), _windows, _read_windows
+    ),
+    runs=array_of(STRING),
+    started_seq=LONG,
+    prepared=optional_of(_PREPARED),
+    decision=optional_of(_DECISION),
+)
+
+_MEMBER = record_of(
+    Member,
+    member_id=STRING,
+    topics=array_of(STRING),
+    assignors=array_of(STRING),
+    session_timeout_ms=LONG,
+    instance_id=optional_of(STRING),
+    client_id=STRING,
+    generation=LONG,
+    held=PARTITIONS,
+)
+
+_ASSIGNMENT = map_of(
+    converted(record_of(Share, partitions=PARTITIONS), Share, lambda share: share.partitions),
+    member_id="string",
+)
+
+_GROUP = record_of(
+    Group,
+    generation=LONG,
+    assignor=STRING,
+    members=keyed_by("member_id", _MEMBER),
+    assignment=_ASSIGNMENT,
+    empty_since_ms=LONG,
+)
+
+_QUERY = record_of(Query, query_id=STRING, batch_id=LONG, sources=SOURCES, former=SOURCES, stateful=BOOLEAN)
+
+_STATE = record_of(
+    State,
+    seq=LONG,
+    rules=LONG,
+    lineage=BYTES,
+    lineages=BYTES,
+    log_id=STRING,
+    timestamp_ms=LONG,
+    time_resets=LONG,
+    next_producer_id=LONG,
+    staging_floor=LONG,
+    snapshot_interval=LONG,
+    entries_per_folder=LONG,
+    config=CONFIG,
+    topics=keyed_by("name", _TOPIC),
+    partitions=PARTITION_COLUMNS,
+    producers=keyed_by("producer_id", _PRODUCER),
+    offsets=map_of(
+        converted(
+            record_of(GroupOffsets, offsets=OFFSETS, timestamps=LONGS), _group_offsets, _read_group_offsets
+        ),
+        group="string",
+    ),
+    groups=map_of(_GROUP, name="string"),
+    queries=map_of(_QUERY, name="string"),
+    app_versions=map_of(
+        record_of(AppVersion, version=LONG, timestamp_ms=LONG), app_id="string", topic_id="string"
+    ),
+    publications=PUBLICATIONS,
+    publication_floor=LONG,
+    encrypted_at=LONG,
+    encryption_key_id=STRING,
+    data_url=STRING,
+    data_placed_at=LONG,
+    data_before=optional_of(record_of(DataBefore, url=STRING, begun_ms=LONG, copied_at=LONG)),
+)
+"""All of the state but what follows from its producers."""
+
+
+def _stored(state: State) -> State:
+    return replace(state, publications=numbered(state.publications, state.partitions))
+
+
+def _whole(state: State) -> State:
+    producers = state.producers.values()
+    return replace(
+        state,
+        publications=resolved(cast("Publications", state.publications), state.partitions),
+        transactional_ids=Map(
+            {one.transactional_id: one.producer_id for one in producers if one.transactional_id is not None}
+        ),
+        open_transactions=Map({one.producer_id: True for one in producers if one.is_open}),
     )
 
 
-def _read_query(fields: dict[str, Any]) -> Query:
-    return Query(
-        fields["query_id"],
-        fields["batch_id"],
-        tuple(map(read_source, fields["sources"])),
-        tuple(map(read_source, fields.get("former", ()))),
-        fields.get("stateful"),
-    )
+SNAPSHOT = converted(_STATE, _stored, _whole)

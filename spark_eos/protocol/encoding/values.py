@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from immutables import Map
+
 from spark_eos.protocol.encoding.avro import (
+    BOOLEAN,
     BYTES,
     LONG,
     STRING,
     Shape,
     array,
     array_of,
+    converted,
     optional,
     optional_of,
     record,
@@ -33,7 +37,6 @@ from spark_eos.protocol.types import (
     FileRef,
     Follower,
     Membership,
-    PartitionOffset,
     PinnedRange,
     ProducerStamp,
     StagedFile,
@@ -41,21 +44,23 @@ from spark_eos.protocol.types import (
 
 __all__ = [
     "BATCH_COLUMNS",
+    "CONFIG",
     "DECIDER",
+    "FILE",
     "FOLLOWERS",
+    "INDEX_ROWS",
     "MEMBERSHIP",
     "NUMBERED_TOPICS",
+    "NUMBERS",
     "OFFSETS",
-    "OFFSET_COLUMNS",
     "PAIRS",
+    "PARTITIONS",
     "PINNED_RANGES",
     "ROW_COLUMNS",
+    "RUNS",
     "SOURCES",
     "STAGED_FILES",
     "STAMP",
-    "file_of",
-    "rows_of",
-    "source_of",
 ]
 
 BATCH_COLUMNS = (
@@ -78,47 +83,61 @@ ROW_COLUMNS = (
 """The columns of index rows, all of one length; ``file`` is a number in the files listed beside them, or -1."""
 
 
-def file_of(version: int) -> dict[str, Any]:
-    """Avro's schema of a `FileRef`, as that version of the entries has it."""
-    fields: dict[str, Any] = {"name": "string", "size": "long", "schema_version": "long"}
-    since_3 = {"offsets": "boolean"} if version >= 3 else {}
-    since_8 = {"footer": "long", "footer_crc": "long"} if version >= 8 else {}
-    return record("FileRef", **fields, omitted=array("string"), **since_3, **since_8)
-
-
-def rows_of(file: Any) -> dict[str, Any]:
-    """Avro's schema of index rows, with that of their files."""
-    return record("Rows", files=array(file), **{name: array("long") for name in ROW_COLUMNS})
-
-
-OFFSET_COLUMNS = record(
-    "Offsets",
-    runs=array(record("OffsetRun", topic="string", topic_id="string", first="long", count="long")),
-    offsets=array("long"),
-    metadata=array("string"),
+FILE = record_of(
+    FileRef,
+    name=STRING,
+    size=LONG,
+    schema_version=LONG,
+    omitted=array_of(STRING),
+    offsets=BOOLEAN,
+    footer=LONG,
+    footer_crc=LONG,
 )
-"""Avro's schema of `PartitionOffset`s in their order. ``metadata`` is empty if that of all is."""
 
 
-def source_of(offsets: Any) -> dict[str, Any]:
-    """Avro's schema of a `SourceProgress`, with that of its offsets, or their name.
+INDEX_ROWS = Shape(
+    lambda version: record(
+        "Rows", files=array(FILE.schema(version)), **dict.fromkeys(ROW_COLUMNS, array("long"))
+    ),
+    newest=FILE.newest,
+)
+"""The columns that `spark_eos.protocol.encoding.index_pages.rows_columns` makes of index rows."""
 
-    ``start_is_text`` says that ``start`` is left out: it is the text of ``start_offsets``.
-    """
+RUNS = Shape(lambda _: array(record("Run", topic_id="string", first="long", count="long")))
+"""Partitions as `runs_of` writes them."""
+
+PARTITIONS = converted(RUNS, runs_of, lambda runs: tuple(read_runs(runs)))
+"""Partitions, by topic id and number."""
+
+OFFSETS = Shape(
+    lambda _: record(
+        "Offsets",
+        runs=array(record("OffsetRun", topic="string", topic_id="string", first="long", count="long")),
+        offsets=array("long"),
+        metadata=array("string"),
+    ),
+    offset_columns,
+    read_offsets,
+)
+"""`PartitionOffset`s in their order, as columns. ``metadata`` is empty if that of all is."""
+
+
+def _source(version: int) -> dict[str, Any]:
     return record(
         "SourceProgress",
         start=optional("string"),
         end=optional("string"),
         group=optional("string"),
-        start_offsets=offsets,
-        end_offsets="Offsets",
+        start_offsets=OFFSETS.schema(version),
+        end_offsets=OFFSETS.schema(version),
         start_is_text="boolean",
         end_is_text="boolean",
         name=optional("string"),
     )
 
 
-# -- The shapes of actions' fields ----------------------------------------------------------------------
+SOURCES = array_of(Shape(_source, source_columns, read_source))
+"""What the sources of a micro-batch read. ``start_is_text``: ``start`` is left out, the text of ``start_offsets``."""
 
 
 def _pair(name: str, value: Shape) -> Shape:
@@ -134,6 +153,12 @@ PAIRS = array_of(_pair("Pair", STRING))
 
 NUMBERED_TOPICS = array_of(_pair("NumberedTopic", LONG))
 """Partitions, by topic and number."""
+
+CONFIG = converted(PAIRS, lambda config: sorted(config.items()), Map)
+"""Settings, as a map."""
+
+NUMBERS = converted(NUMBERED_TOPICS, lambda numbers: sorted(numbers.items()), Map)
+"""Numbers by topic, as a map."""
 
 STAMP = record_of(ProducerStamp, producer_id=LONG, epoch=LONG, number=LONG)
 
@@ -152,43 +177,6 @@ FOLLOWERS = array_of(record_of(Follower, log_id=STRING, url=STRING, transactiona
 
 MEMBERSHIP = record_of(Membership, member_id=STRING, generation=LONG, instance_id=optional_of(STRING))
 
-_OFFSET = record_of(
-    PartitionOffset, topic=STRING, topic_id=STRING, partition=LONG, offset=LONG, metadata=STRING
-)
-
-
-def _read_offsets(stored: Any) -> tuple[PartitionOffset, ...]:
-    if isinstance(stored, dict):
-        return read_offsets(stored)
-    return tuple(PartitionOffset(**one) for one in stored)
-
-
-OFFSETS = Shape(
-    lambda version: OFFSET_COLUMNS if version >= 6 else array(_OFFSET.schema(version)),
-    offset_columns,
-    _read_offsets,
-)
-"""Offsets of partitions: columns since version 6, records before."""
-
-
-def _source(version: int) -> dict[str, Any]:
-    if version >= 6:
-        return source_of(OFFSET_COLUMNS)
-    offsets = OFFSETS.schema(version)
-    return record(
-        "SourceProgress",
-        start=optional("string"),
-        end=optional("string"),
-        group=optional("string"),
-        start_offsets=offsets,
-        end_offsets=offsets,
-        **({"name": optional("string")} if version >= 4 else {}),
-    )
-
-
-SOURCES = array_of(Shape(_source, source_columns, read_source))
-"""What the sources of a micro-batch read. Their names came with version 4."""
-
 
 def _write_ranges(ranges: tuple[PinnedRange, ...]) -> dict[str, Any]:
     columns = zip(*ranges, strict=True) if ranges else ((),) * len(PinnedRange._fields)
@@ -206,8 +194,8 @@ def _read_ranges(stored: dict[str, Any]) -> tuple[PinnedRange, ...]:
 PINNED_RANGES = Shape(
     lambda _: record(
         "PinnedRanges",
-        runs=array(record("Run", topic_id="string", first="long", count="long")),
-        **{name: array("long") for name in ("starts", "ends", "pages")},
+        runs=RUNS.schema(1),
+        **dict.fromkeys(("starts", "ends", "pages"), array("long")),
     ),
     _write_ranges,
     _read_ranges,
@@ -216,23 +204,23 @@ PINNED_RANGES = Shape(
 
 
 def _staged(version: int) -> dict[str, Any]:
-    batches = record("BatchRefs", **{column: array("long") for column in BATCH_COLUMNS})
-    return record("StagedFile", topic="string", file=file_of(version), batches=batches)
+    batches = record("BatchRefs", **dict.fromkeys(BATCH_COLUMNS, array("long")))
+    return record("StagedFile", topic="string", file=FILE.schema(version), batches=batches)
 
 
 def _write_staged(staged: StagedFile) -> dict[str, Any]:
     columns = zip(*staged.batches, strict=True) if staged.batches else ((),) * len(BATCH_COLUMNS)
     return {
         "topic": staged.topic,
-        "file": {**staged.file._asdict(), "omitted": list(staged.file.omitted)},
+        "file": staged.file._asdict(),
         "batches": dict(zip(BATCH_COLUMNS, map(list, columns), strict=True)),
     }
 
 
 def _read_staged(stored: dict[str, Any]) -> StagedFile:
-    file = FileRef(**{**stored["file"], "omitted": tuple(stored["file"]["omitted"])})
     columns = [stored["batches"][column] for column in BATCH_COLUMNS]
-    return StagedFile(stored["topic"], file, tuple(map(BatchRef._make, zip(*columns, strict=True))))
+    batches = tuple(map(BatchRef._make, zip(*columns, strict=True)))
+    return StagedFile(stored["topic"], FILE.read(stored["file"]), batches)
 
 
-STAGED_FILES = array_of(Shape(_staged, _write_staged, _read_staged))
+STAGED_FILES = array_of(Shape(_staged, _write_staged, _read_staged, newest=FILE.newest))

@@ -62,8 +62,7 @@ def apply(state: State, request: a.Request) -> tuple[State, Outcome]:
     """
     results = []
     try:
-        if state.rules >= 2:
-            bounds.check(request)
+        bounds.check(request)
         new = times.at(state, request)
         if not state.log_id and not (request.actions and isinstance(request.actions[0], a.CreateLog)):
             raise InvalidRequestError("the first action of a log is CreateLog")
@@ -75,8 +74,6 @@ def apply(state: State, request: a.Request) -> tuple[State, Outcome]:
     except _MISTAKES as error:
         # A rule that fails on a request must not stop the readers of the log. It fails in every reader alike: these
         # errors follow from the values, not from the machine as MemoryError and RecursionError do.
-        if state.rules < 2:
-            raise
         return state, Rejected(InvalidRequestError(f"the request makes no sense to a rule: {error!r}"))
     return new, Accepted(tuple(results))
 
@@ -115,7 +112,7 @@ def judged_by(state: State, rules: int = RULES) -> State:
 
 def state_after(state: State, entry: a.Entry) -> State:
     """The state after ``entry``, given the one that its requests led to."""
-    lineage = lineage_after(state.lineage, entry) if state.rules >= 2 else b""
+    lineage = lineage_after(state.lineage, entry)
     lineages = (state.lineages + lineage[:_SHORT])[-KEPT_LINEAGES * _SHORT :]
     state = replace(state, seq=entry.seq, lineage=lineage, lineages=lineages)
     return sealing.seal(state) if sealing.is_boundary(state, entry.seq) else state

@@ -27,7 +27,6 @@ __all__ = ["check", "check_types", "fits"]
 
 Check: TypeAlias = "Callable[[Any], None]"
 
-_INT64 = Bounds(-(2**63), 2**63 - 1)
 _BYTES = Bounds(INT32.least, 2**43)
 """No store has objects of 2**43 bytes."""
 _TIME = Bounds(EARLIEST_MS, LATEST_MS)
@@ -37,8 +36,8 @@ _VALUES: dict[str, Bounds] = {
     "BatchRef.count": INT32,
     "BatchRef.crc": CRC,
     "BatchRef.length": _BYTES,
-    "BatchRef.max_timestamp_ms": _INT64,
-    "BatchRef.min_timestamp_ms": _INT64,
+    "BatchRef.max_timestamp_ms": _TIME,
+    "BatchRef.min_timestamp_ms": _TIME,
     "BatchRef.partition": INT32,
     "BatchRef.position": _BYTES,
     "FileRef.footer": Bounds(0, 2**31 - 1),
@@ -46,7 +45,7 @@ _VALUES: dict[str, Bounds] = {
     "FileRef.schema_version": INT32,
     "FileRef.size": Bounds(0, 2**43),
     "IndexRow.count": Bounds(1, MAX_NUMBER),
-    "IndexRow.max_timestamp_ms": _INT64,
+    "IndexRow.max_timestamp_ms": _TIME,
     "PartitionOffset.metadata": Bounds(characters=4096, nul=True),
     "PartitionOffset.offset": Bounds(-2, MAX_NUMBER),
     "PartitionOffset.partition": INT32,
@@ -59,13 +58,9 @@ _VALUES: dict[str, Bounds] = {
 }
 """Of requests, and of the values that actions share; any other field has the default of `Bounds`."""
 
-_NEW_BATCHES = {
-    "BatchRef.base_sequence": Bounds(INT32.least, 2**32),
-    "BatchRef.max_timestamp_ms": _TIME,
-    "BatchRef.min_timestamp_ms": _TIME,
-}
-"""Of batches that are appended. Rows that are rewritten keep the times that earlier versions took, and compacted
-batches have a time in place of a sequence (`spark_eos.maintenance.cleaner.label_of`).
+_NEW_BATCHES = {"BatchRef.base_sequence": Bounds(INT32.least, 2**32)}
+"""Of batches that are appended. Compacted ones have a time in place of a sequence
+(`spark_eos.maintenance.cleaner.label_of`).
 """
 
 

@@ -14,7 +14,7 @@ from spark_eos.protocol.encoding.index_pages import seal_pages, seal_tail
 from spark_eos.protocol.index import Index, IndexPage, Kind, Rows
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import Partition, PartitionKey, State
-from spark_eos.protocol.types import MAX_NUMBER, ProducerStamp
+from spark_eos.protocol.types import ProducerStamp
 
 __all__ = ["FAN_OUT", "PAGE_ROWS", "is_boundary", "ready", "seal", "sealed_to", "trimmed"]
 
@@ -34,11 +34,7 @@ def seal(state: State) -> State:
     """The state with long indexes sealed."""
     changed = {}
     for key, known in state.partitions.items():
-        partition = known
-        if state.rules >= 2:
-            if partition.end > MAX_NUMBER:
-                continue  # Rules 1 took any number of records; these offsets cannot be written down.
-            partition = trimmed(partition)
+        partition = trimmed(known)
         if len(partition.index.tail) >= PAGE_ROWS:
             partition = _sealed(key, partition)
         if partition is not known:

@@ -28,11 +28,9 @@ def by_clock(actions: tuple[a.Action, ...]) -> bool:
 
 def at(state: State, request: a.Request) -> State:
     """``state`` at the time of the request."""
-    now_ms = request.timestamp_ms
-    if state.rules >= 2:
-        now_ms = min(now_ms, LATEST_MS)
-        if state.log_id and not request.clock_checked:
-            now_ms = min(now_ms, state.timestamp_ms + setting(state, "entry.timestamp.after.max.ms"))
+    now_ms = min(request.timestamp_ms, LATEST_MS)
+    if state.log_id and not request.clock_checked:
+        now_ms = min(now_ms, state.timestamp_ms + setting(state, "entry.timestamp.after.max.ms"))
     return replace(state, timestamp_ms=max(state.timestamp_ms, now_ms))
 
 
@@ -44,7 +42,7 @@ def judge(before: State, state: State, request: a.Request, action: a.Action) -> 
         raise InvalidRequestError(
             f"the time of log {state.log_id} is set back by the store's clock alone, and it was not asked"
         )
-    if clock is not Clock.IDLE or before.rules < 2:
+    if clock is not Clock.IDLE:
         return declared.rule(state, action)
     idle_until = request.timestamp_ms if request.clock_checked else before.timestamp_ms
     after, result = declared.rule(replace(state, timestamp_ms=idle_until), action)

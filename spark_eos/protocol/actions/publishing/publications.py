@@ -123,7 +123,6 @@ def _check_new(action: CreatePublication) -> None:
 declare(
     CreatePublication,
     number=23,
-    since=8,
     fields=(
         Field("name", STRING),
         Field("format", STRING),
@@ -148,7 +147,7 @@ def fence(state: State, action: FencePublisher) -> tuple[State, int]:
     return with_publication(state, publication), publication.epoch
 
 
-declare(FencePublisher, number=24, since=8, fields=(Field("name", STRING),), rule=fence)
+declare(FencePublisher, number=24, fields=(Field("name", STRING),), rule=fence)
 
 
 class DropPublication(NamedTuple):
@@ -184,7 +183,6 @@ def _fate_of_drop(state: State, action: DropPublication) -> Fate:
 declare(
     DropPublication,
     number=27,
-    since=8,
     fields=(Field("name", STRING), Field("epoch", optional_of(LONG))),
     rule=drop,
     fate=_fate_of_drop,

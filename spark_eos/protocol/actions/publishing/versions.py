@@ -186,7 +186,6 @@ def _fate_of_begin(state: State, action: BeginPublish) -> Fate:
 declare(
     BeginPublish,
     number=25,
-    since=8,
     fields=(
         Field("name", STRING),
         Field("epoch", LONG),
@@ -253,7 +252,6 @@ def _fate_of_end(state: State, action: EndPublish) -> Fate:
 declare(
     EndPublish,
     number=26,
-    since=8,
     fields=(
         Field("name", STRING),
         Field("epoch", LONG),

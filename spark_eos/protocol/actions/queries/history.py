@@ -1,6 +1,6 @@
 """The history of a Spark query: its last micro-batch under any transactional id, and whether it has state to lose.
 
-Since rules 2 (`CommitMicroBatch`) a query has one record in the log. It lies under the transactional id of its last
+A query has one record in the log. It lies under the transactional id of its last
 micro-batch, and moves with the query to another id; so does the group that is named like the old id. Without that, a
 query that is restarted under another id would write batches a second time (docs/design/0003).
 """
@@ -34,8 +34,8 @@ def record_of(state: State, transactional_id: str, query_id: str) -> Query | Non
 def places(state: State, transactional_id: str, query_id: str) -> tuple[str, ...]:
     """The other transactional ids under which there are micro-batches of the query."""
     here = state.queries.get(transactional_id)
-    if here is not None and here.query_id == query_id and here.stateful is not None:
-        return ()  # Committed by rules 2: it is the only record.
+    if here is not None and here.query_id == query_id:
+        return ()  # It is the only record.
     return tuple(
         sorted(
             name
@@ -57,11 +57,10 @@ def check_history(state: State, action: CommitMicroBatch) -> None:
     if not action.stateful or action.state_loss:
         return
     for name, query in sorted(state.queries.items()):
-        if query.stateful is not False and (name == action.transactional_id or _goes_on(action, query)):
-            what = "keeps" if query.stateful else "may keep"
+        if query.stateful and (name == action.transactional_id or _goes_on(action, query)):
             raise CheckpointMismatchError(
                 f"query {action.query_id} goes on where query {query.query_id} ended (transactional.id {name!r}), "
-                f"which {what} state (of aggregations, joins, dropDuplicates, ...) in its checkpoint; in the new "
+                "which keeps state (of aggregations, joins, dropDuplicates, ...) in its checkpoint; in the new "
                 "checkpoint that state is empty, and results would be wrong. Nothing was written. Start the query with "
                 "the old checkpoint; or read everything again: startingOffsets=earliest, another transactional.id, "
                 "group.id and topic; or accept the loss of the state with option allowStateLoss=true"

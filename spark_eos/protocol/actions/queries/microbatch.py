@@ -45,10 +45,8 @@ ONE_SHOT_TIMEOUT_MS = 60_000
 class CommitMicroBatch(NamedTuple):
     """Source offsets of a Spark micro-batch: accepted once, by the current run, where the last one ended.
 
-    ``rules`` are those it is judged by, so that an older entry keeps the outcome it had. 1: only the last micro-batch
-    under the same transactional id counts. 2: also what the same query committed under any other id, sources are known
-    by their names, and state is not lost. ``stateful`` says whether the query keeps state in its checkpoint,
-    ``state_loss`` whether the user accepts to go on without the state of an earlier query.
+    ``stateful`` says whether the query keeps state in its checkpoint, ``state_loss`` whether the user accepts to go on
+    without the state of an earlier query.
     """
 
     transactional_id: str
@@ -56,7 +54,6 @@ class CommitMicroBatch(NamedTuple):
     run_id: str
     batch_id: int
     sources: tuple[SourceProgress, ...]
-    rules: int = 1
     stateful: bool = False
     state_loss: bool = False
 
@@ -122,7 +119,6 @@ def propose(
     last = record_of(state, batch.transactional_id, batch.query_id)
     progress = CommitMicroBatch(
         *(batch.transactional_id, batch.query_id, batch.run_id, batch.batch_id, batch.sources),
-        rules=2,
         stateful=batch.stateful,
         state_loss=batch.state_loss,
     )
@@ -138,31 +134,28 @@ def propose(
 
 def commit(state: State, action: CommitMicroBatch) -> tuple[State, None]:
     """The source offsets of a micro-batch, if its run is the current one and it continues the last batch."""
-    others = places(state, action.transactional_id, action.query_id) if action.rules >= 2 else ()
+    others = places(state, action.transactional_id, action.query_id)
     for name in (action.transactional_id, *others):
         producer = state.producer_of(name)
         if not _is_current(producer, action.run_id):
             raise _fenced(name, action.run_id, producer)
     here = state.queries.get(action.transactional_id)
-    if action.rules >= 2:
-        own = record_of(state, action.transactional_id, action.query_id)
-    else:
-        own = here if here is not None and here.query_id == action.query_id else None
+    own = record_of(state, action.transactional_id, action.query_id)
     if own is not None and action.batch_id <= own.batch_id:
         raise _older(action, own)
     if own is not None:
         _check_sources(action, own)
     if here is not None and here.query_id != action.query_id:
         _check_sources(action, here)
-    if action.rules < 2:
-        query = Query(action.query_id, action.batch_id, action.sources)
-        return _with(state, action, _check_groups(state, action, own), query), None
     if own is None:
         check_history(state, action)
     offsets = left_groups(state, _check_groups(state, action, own), own, action.sources, others)
     former = former_sources(action.sources, own)
     query = Query(action.query_id, action.batch_id, action.sources, former, action.stateful)
-    return _with(state, action, offsets, query, others), None
+    queries = state.queries.set(action.transactional_id, query)
+    for name in others:
+        queries = queries.delete(name)
+    return replace(state, offsets=offsets, queries=queries), None
 
 
 def _fate_of_commit(state: State, action: CommitMicroBatch) -> Fate:
@@ -179,16 +172,14 @@ def _fate_of_commit(state: State, action: CommitMicroBatch) -> Fate:
 declare(
     CommitMicroBatch,
     number=7,
-    since=1,
     fields=(
         Field("transactional_id", STRING),
         Field("query_id", STRING),
         Field("run_id", STRING),
         Field("batch_id", LONG, bounds=Bounds(least=0)),
         Field("sources", SOURCES, bounds=Bounds(items=10_000)),
-        Field("rules", LONG, since=4, bounds=Bounds(1, 2)),
-        Field("stateful", BOOLEAN, since=4),
-        Field("state_loss", BOOLEAN, since=4),
+        Field("stateful", BOOLEAN),
+        Field("state_loss", BOOLEAN),
     ),
     rule=commit,
     fate=_fate_of_commit,
@@ -203,19 +194,6 @@ def _is_current(producer: Producer | None, run_id: str) -> bool:
     return producer is not None and producer.run_id == run_id
 
 
-def _with(
-    state: State,
-    action: CommitMicroBatch,
-    offsets: Map[str, Map[tuple[str, int], CommittedOffset]],
-    query: Query,
-    others: tuple[str, ...] = (),
-) -> State:
-    queries = state.queries.set(action.transactional_id, query)
-    for name in others:
-        queries = queries.delete(name)
-    return replace(state, offsets=offsets, queries=queries)
-
-
 def _check_sources(action: CommitMicroBatch, last: Query) -> None:
     """Each source must start where the same source ended in the last batch."""
     same_query = last.query_id == action.query_id
@@ -226,7 +204,7 @@ def _check_sources(action: CommitMicroBatch, last: Query) -> None:
         _plan_anew(action),
     )
     wrong = moved(action.sources, last, batches, same_query=same_query)
-    if wrong is None and action.rules >= 2:
+    if wrong is None:
         wrong = changed_places(action.sources, last, batches)
     if wrong is not None:
         remedy = "Nothing was written." if batches.again in wrong else _remedy(action, same_query=same_query)

@@ -69,8 +69,7 @@ def _fate(state: State, action: PrepareTransaction) -> Fate:
 declare(
     PrepareTransaction,
     number=29,
-    since=10,
-    fields=(Field("producer", STAMP), Field("decider", optional_of(DECIDER), since=11)),
+    fields=(Field("producer", STAMP), Field("decider", optional_of(DECIDER))),
     rule=prepare,
     fate=_fate,
     fate_decides=True,

@@ -78,7 +78,6 @@ def _fate_of_add(state: State, action: AddFollowers) -> Fate:
 declare(
     AddFollowers,
     number=30,
-    since=11,
     fields=(
         Field("producer", STAMP),
         Field("followers", FOLLOWERS, bounds=Bounds(items=MAX_FOLLOWERS)),
@@ -137,7 +136,6 @@ def _fate_of_follow(state: State, action: FollowDecision) -> Fate:
 declare(
     FollowDecision,
     number=31,
-    since=11,
     fields=(Field("producer", STAMP), Field("decider", DECIDER), Field("commit", BOOLEAN)),
     rule=follow_decision,
     fate=_fate_of_follow,
@@ -180,7 +178,6 @@ def note_followers(state: State, action: NoteFollowers) -> tuple[State, None]:
 declare(
     NoteFollowers,
     number=32,
-    since=11,
     fields=(
         Field("producer", STAMP),
         Field("history", BYTES),

@@ -1,0 +1,103 @@
+"""What is stored of a value follows from its shape: the schema of each version, what is written, what is read."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import NamedTuple
+
+from fastavro import schemaless_reader, schemaless_writer
+from immutables import Map
+
+from spark_eos.protocol.encoding import snapshots
+from spark_eos.protocol.encoding.avro import (
+    STRING,
+    array_of,
+    converted,
+    keyed_by,
+    map_of,
+    optional_of,
+    parsed,
+    record_of,
+    since,
+    versions,
+)
+from spark_eos.protocol.state import State
+
+
+class Inner(NamedTuple):
+    """``late`` came with version 3."""
+
+    name: str
+    late: tuple[str, ...] = ("none",)
+
+
+class Outer(NamedTuple):
+    """``other`` came with version 2. ``derived`` is not stored."""
+
+    by_name: Map[str, Inner]
+    by_key: Map[tuple[str, int], Inner]
+    by_one: Map[str, Inner]
+    maybe: Inner | None = None
+    other: str = "nothing"
+    derived: int = 0
+
+
+INNER = record_of(Inner, name=STRING, late=since(3, array_of(STRING)))
+OUTER = record_of(
+    Outer,
+    by_name=keyed_by("name", INNER),
+    by_key=map_of(INNER, topic="string", number="long"),
+    by_one=map_of(INNER, key="string"),
+    maybe=optional_of(INNER),
+    other=since(2, converted(STRING, str.upper, str.lower)),
+)
+ONE, TWO = Inner("one", ("x", "y")), Inner("two", ())
+VALUE = Outer(
+    *(Map({"two": TWO, "one": ONE}), Map({("t", 1): TWO, ("t", 0): ONE}), Map({"a": TWO})),
+    *(ONE, "something", 7),
+)
+
+
+def stored(shape, value, version):
+    """What is read of the value after that version has written it."""
+    schema = [*parsed(versions(shape).values()).values()][[*versions(shape)].index(version)]
+    stream = BytesIO()
+    schemaless_writer(stream, schema, shape.write(value))
+    stream.seek(0)
+    return shape.read(schemaless_reader(stream, schema, None))
+
+
+def test_a_value_makes_the_round_trip():
+    assert stored(OUTER, VALUE, 3) == VALUE._replace(derived=0)
+    empty = Outer(Map(), Map(), Map())
+    assert stored(OUTER, empty, 3) == empty
+
+
+def test_maps_are_written_in_the_order_of_their_keys():
+    written = OUTER.write(VALUE)
+    assert [one["name"] for one in written["by_name"]] == ["one", "two"]
+    assert [(one["topic"], one["number"]) for one in written["by_key"]] == [("t", 0), ("t", 1)]
+
+
+def test_what_came_later_has_its_default_in_what_an_older_version_wrote():
+    assert [*versions(OUTER)] == [1, 2, 3]
+    late = ("none",)
+    older = VALUE._replace(
+        by_name=Map({"two": Inner("two", late), "one": Inner("one", late)}),
+        by_key=Map({("t", 0): Inner("one", late), ("t", 1): Inner("two", late)}),
+        by_one=Map({"a": Inner("two", late)}),
+        maybe=Inner("one", late),
+        derived=0,
+    )
+    assert stored(OUTER, VALUE, 2) == older
+    assert stored(OUTER, VALUE, 1) == older._replace(other="nothing")
+
+
+def test_a_version_that_brings_nothing_makes_no_schema():
+    assert [*versions(record_of(Inner, name=STRING, late=since(5, array_of(STRING))))] == [1, 5]
+
+
+def test_all_of_the_state_is_in_a_snapshot():
+    follows = {"transactional_ids", "open_transactions"}
+    (schema,) = snapshots.written().values()
+    assert {field["name"] for field in schema["fields"]} == {*State._fields} - follows
