@@ -41,7 +41,7 @@ MUTANTS = (
         _OF_STATUS,
     ),
     Mutant(
-        "silent-for-ever",
+        "member-silent-for-ever",
         "spark_eos/monitoring/members.py",
         "if silent_ms < _PATIENCE * member.session_timeout_ms:",
         "if True:",

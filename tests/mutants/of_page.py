@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _GROUPS_PAGE, _OF_ADVICE = "spark_eos/ui/areas/groups.py", ("tests/ui/test_advice.py",)
+_TROUBLES_PAGE = "spark_eos/monitoring/troubles/readers.py"
 _TAKEOVERS, _OF_TAKEOVERS = "spark_eos/ui/areas/takeovers.py", ("tests/ui/test_takeovers.py",)
 
 MUTANTS = (
@@ -21,33 +22,25 @@ MUTANTS = (
     ),
     Mutant(
         "advice-for-who-is-not-behind",
-        _GROUPS_PAGE,
-        "    if not lag:\n        return found",
-        "    if False:\n        return found",
-        "the page advises to start consumers of a group that has read everything",
-        _OF_ADVICE,
-    ),
-    Mutant(
-        "members-that-left-are-slow",
-        _GROUPS_PAGE,
-        "    elif name in state.groups and state.groups[name].members:",
-        "    elif name in state.groups:",
-        "the page advises to add members to a group that has none",
+        _TROUBLES_PAGE,
+        "late = [one for one in parts if one.offsets and (one.time_ms or 0) > longest_ms]",
+        "late = [one for one in parts if one.offsets]",
+        "the page advises to start consumers of a group that is as far as can be expected",
         _OF_ADVICE,
     ),
     Mutant(
         "query-has-no-member",
-        _GROUPS_PAGE,
-        "    if name in state.queries:\n        cause = (",
-        "    if False:\n        cause = (",
+        _TROUBLES_PAGE,
+        'if kind == "query":',
+        "if False:",
         "the page tells of a query that it has no member",
         _OF_ADVICE,
     ),
     Mutant(
         "names-not-quoted-for-a-shell",
-        _GROUPS_PAGE,
-        "--group {shlex.quote(name)}",
-        "--group {name}",
+        "spark_eos/ui/areas/troubles.py",
+        "shlex.join([",
+        '" ".join([',
         "the command that the page shows is another one for a name with a blank",
         _OF_ADVICE,
     ),

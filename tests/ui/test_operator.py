@@ -109,7 +109,9 @@ def test_an_afternoon(hands, trouble):
 
     # A query lags.
     hands.use(first)
-    hands.sees("Query 'enrich' is 10 records and 30 min behind in orders-0; it has committed offsets 30 min ago.")
+    hands.sees(
+        "Query 'enrich' is 10 records and 30 min behind in orders-0; it has committed offsets 30 min ago."
+    )
     hands.use("Show query enrich")
     hands.is_in("enrich")
     hands.sees("start it again on its checkpoint")
