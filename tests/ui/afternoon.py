@@ -40,7 +40,7 @@ class Trouble:
 
     def __init__(self, folder: Path) -> None:
         self.url = str(folder / "shop")
-        self.log = Log.create(self.url)
+        self.log = Log.create(self.url, config={"health.small.batches.max": "50"})
         admin = Admin(self.log)
         admin.create_topic("orders", 3)
         rows = pa.table({"number": [1, 2], "from": ["JFK", None]})
@@ -56,7 +56,6 @@ class Trouble:
         self.micro_batch("enrich", 10)
         self.hang("checkout")
         self.many_small_batches()
-        admin.alter_log({"health.small.batches.max": "50"})
         self.zombie = self.replaced("billing")
         self.leave_garbage()
         self.damaged = self.damage()
