@@ -176,8 +176,8 @@ MUTANTS = (
     Mutant(
         "any-body",
         f"{_MACHINES}/server.py",
-        "            if len(body) > MAX_BODY_BYTES:\n",
-        "            if False:\n",
+        "        if len(body) > MAX_BODY_BYTES:\n",
+        "        if False:\n",
         "one request fills the leader's memory",
         _OF_MACHINES,
     ),

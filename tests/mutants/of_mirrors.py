@@ -19,9 +19,9 @@ MUTANTS = (
     Mutant(
         "mirror-shares-its-map",
         "spark_eos/mirror/positions.py",
-        ' and "." not in mirror:',
+        ' and not {*"._"} & {*mirror}:',
         ":",
-        "two mirrors whose names have dots write one offset map",
+        "two mirrors whose names have dots or underscores write one offset map",
         _LEFT_OUT,
     ),
     Mutant(
