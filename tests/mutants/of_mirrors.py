@@ -21,7 +21,7 @@ MUTANTS = (
         "spark_eos/mirror/positions.py",
         ' and not {*"._"} & {*mirror}:',
         ":",
-        "two mirrors whose names have dots write one offset map",
+        "two mirrors whose names have dots or underscores write one offset map",
         _LEFT_OUT,
     ),
     Mutant(
