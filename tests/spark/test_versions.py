@@ -26,14 +26,29 @@ SLICE = (
 )
 
 
+MACHINES = "tests/spark/test_machines.py::test_a_job_whose_machines_share_nothing_but_the_store"
+OF_OTHERS = pytest.mark.parametrize("other", ["4.1", "4.3"])
+
+
 @pytest.mark.skipif(SPARK != (4, 2), reason="this is the slice")
-@pytest.mark.parametrize("other", ["4.1", "4.3"])
+@OF_OTHERS
 def test_a_slice_of_the_tests(other, tmp_path):
+    passes(other, tmp_path, "--quick", *SLICE)
+
+
+@pytest.mark.skipif(SPARK != (4, 2), reason="this is one of its tests")
+@pytest.mark.deep
+@OF_OTHERS
+def test_machines_that_share_nothing_but_the_store(other, tmp_path):
+    passes(other, tmp_path, MACHINES)
+
+
+def passes(other, tmp_path, *arguments):
     spark = HOME / f"spark-{other}"
     if not (spark / "version").exists():
         pytest.skip(f"Spark {other} is not there: scripts/servers spark")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", "--quick", *SLICE],
+        [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *arguments],
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(spark), str(ROOT)]),
