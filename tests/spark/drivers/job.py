@@ -141,6 +141,7 @@ def main(master, jobs):
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.ui.enabled", "false")
+        .config("spark.sql.redaction.options.regex", "(?i)url|account-key|proxy-uri")
         .config(
             "spark.sql.streaming.pollingDelay", "100ms"
         )  # Else one that has read everything takes a core.
