@@ -17,7 +17,7 @@ from spark_eos.spark.schema import kafka_schema
 from spark_eos.spark.source import source
 from spark_eos.spark.source.source import EosLogStreamReader
 from spark_eos.testing.cloud_servers import HOME
-from spark_eos.testing.processes import ROOT
+from spark_eos.testing.processes import ROOT, SPARK_HOME, environment
 from tests.sparks import SPARK
 
 SLICE = (
@@ -27,6 +27,7 @@ SLICE = (
 
 
 MACHINES = "tests/spark/test_machines.py::test_a_job_whose_machines_share_nothing_but_the_store"
+COPY = ROOT / "tests" / "spark" / "drivers" / "copy_topic.py"
 OF_OTHERS = pytest.mark.parametrize("other", ["4.1", "4.3"])
 
 
@@ -43,10 +44,40 @@ def test_machines_that_share_nothing_but_the_store(other, tmp_path):
     passes(other, tmp_path, MACHINES)
 
 
-def passes(other, tmp_path, *arguments):
+@pytest.mark.skipif(SPARK != (4, 2), reason="it runs each")
+@pytest.mark.deep
+def test_a_checkpoint_goes_from_one_spark_to_another_and_back(bench, tmp_path):
+    for number, spark in enumerate(["4.1", "4.2", "4.3", "4.1"]):
+        packages = SPARK_HOME.parent if spark == "4.2" else folder(spark)
+        bench.topic("src", 2)
+        bench.produce("src", range(10 * number, 10 * number + 10))
+        arguments = [COPY, bench.url, "src", "copied", tmp_path / "checkpoint", 1000]
+        done = subprocess.run(
+            [sys.executable, *map(str, arguments)],
+            env=environment(
+                PYTHONPATH=os.pathsep.join([str(packages), str(ROOT)]), SPARK_HOME=f"{packages}/pyspark"
+            ),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert f"Spark {spark}." in done.stdout
+        assert bench.values("copied") == [*range(10 * number + 10)]
+    (query,) = bench.state.queries.values()
+    assert query.batch_id == 3
+
+
+def folder(other):
     spark = HOME / f"spark-{other}"
     if not (spark / "version").exists():
         pytest.skip(f"Spark {other} is not there: scripts/servers spark")
+    return spark
+
+
+def passes(other, tmp_path, *arguments):
+    spark = folder(other)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *arguments],
         env={
