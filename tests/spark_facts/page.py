@@ -19,8 +19,8 @@ says with which of the three a statement holds.
 
 The calls of 46 life cycles with Spark 4.1.4, and of 49 with 4.2.0 and 4.3.0, are in
 [`tests/spark_calls/recordings`](../../tests/spark_calls/recordings), a folder for each Spark that did something new.
-In 47 of them 4.3.0 did what 4.2.0 did. In two the order of what runs at the same time differs: which of two sources is
-planned first, and whether the task of a query that is stopped ends before the next one begins.
+In 47 of them 4.3.0 did what 4.2.0 did. In one it planned two sources in the other order, twice. In one the task of a
+stopped query ended before the next one began, as with 4.2.0 on a busy machine.
 
 **What 4.3 brings, and what is used of it.** Nothing of the interfaces of Python sources and sinks. PySpark's modules
 for them differ in docstrings and in one conversion of rows that are no Arrow batches; the classes of
