@@ -146,12 +146,14 @@ def test_without_limits_all_is_read_and_the_limit_is_warned_of(bench, caplog):
     assert reader.latestOffset()["src"] == {"0": 7}
 
 
-def test_without_a_start_a_source_goes_on_where_the_last_plan_ended(bench):
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+def test_without_a_start_a_source_goes_on_where_the_last_plan_ended(bench, start):
     bench.topic("src")
     bench.produce("src", range(7))
 
     def make():
-        return EosLogStreamReader(parse_source(given(bench), streaming=True), kafka_schema())
+        options = parse_source(given(bench, startingOffsets=start), streaming=True)
+        return EosLogStreamReader(options, kafka_schema())
 
     first = make()
     end = first.latestOffset()
