@@ -14,8 +14,10 @@ from spark_eos.errors import ConfigError
 from spark_eos.spark import options, version
 from spark_eos.spark.options import parse_source
 from spark_eos.spark.schema import kafka_schema
+from spark_eos.spark.sink.rejected_files import RefusedStreamReader
 from spark_eos.spark.source import source
 from spark_eos.spark.source.source import EosLogStreamReader
+from spark_eos.spark.version import ReadAllAvailable
 from spark_eos.testing.cloud_servers import HOME
 from spark_eos.testing.processes import ROOT, SPARK_HOME, environment
 from tests.sparks import SPARK
@@ -166,6 +168,12 @@ def test_without_a_start_a_source_goes_on_where_the_last_plan_ended(bench, start
     again = make()  # What Spark 4.1 does at a restart, with all done.
     again.partitions(end, end)
     assert again.latestOffset() == later
+
+
+@pytest.mark.parametrize("given", [(), ({}, ReadAllAvailable())], ids=["4.1", "since 4.2"])
+def test_a_stream_that_cannot_begin_says_why_to_each_spark(given):
+    with pytest.raises(ConfigError, match="this is why"):
+        RefusedStreamReader(ConfigError("this is why")).latestOffset(*given)
 
 
 def test_a_struct_is_read_whose_fields_have_the_names_of_a_geometry():
