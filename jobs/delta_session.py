@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import pyspark
 from pyspark.sql import SparkSession
 
 __all__ = ["PACKAGE", "delta_session"]
 
-PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
+SPARK = ".".join(pyspark.__version__.split(".")[:2])
+
+PACKAGE = f"io.delta:delta-spark_{SPARK}_2.13:4.4.0"
 """Delta's jar. spark-submit fetches it with ``--packages``; a job that is run by ``python`` does so by itself."""
 
 
 def delta_session(job: str) -> SparkSession:
-    """As `settings.spark_session`, with Delta in it. Raises `SystemExit` if Delta's jar is not there."""
+    """As `settings.spark_session`, with Delta in it. Raises `SystemExit` without a jar of Delta."""
+    if SPARK not in {"4.1", "4.2"}:
+        raise SystemExit(
+            f"error: Delta 4.4.0 has no jar for Spark {pyspark.__version__}: install PySpark 4.2 or 4.1"
+        )
     spark = (
         SparkSession.builder.appName(job)
         .config("spark.jars.packages", PACKAGE)

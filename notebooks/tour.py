@@ -40,9 +40,6 @@ from spark_eos import Admin, TopicPartition, query_progress
 from spark_eos.spark.datasource import EosLogDataSource
 
 spark = SparkSession.builder.getOrCreate()
-assert tuple(map(int, spark.version.split(".")[:2])) >= (4, 2), (
-    f"Spark {spark.version} is too old: 4.2 is needed"
-)
 spark.dataSource.register(
     EosLogDataSource
 )  # A cluster that was started before %pip has not found it by itself.

@@ -15,6 +15,7 @@ from demo_process import Job
 from spark_eos import Admin, Producer
 from spark_eos.errors import NotALogError
 from spark_eos.log.log import Log
+from tests.sparks import SPARK
 
 PARTITIONS = 4
 IDS = {
@@ -102,7 +103,8 @@ def pipeline(request, tmp_path_factory, flights, database):
             made.produce(database)
         for name in made.names:
             made.kill_between_commits(name)
-            if name == "aggregate":
+            # Before Spark 4.2 a run that repeats a micro-batch ends with it: none is killed in the next one.
+            if name == "aggregate" and SPARK >= (4, 2):
                 made.kill_between_commits(name)
             made.finish(name)
         yield made
@@ -131,6 +133,7 @@ def test_offsets_have_no_holes_and_all_of_the_input_is_committed(pipeline):
     assert sorted(log.state.topics) == topics
 
 
+@pytest.mark.since("4.2")  # Before, AvailableNow leaves the hours that its one micro-batch closes.
 @pytest.mark.parametrize("pipeline", ["folder"], indirect=True)
 def test_every_hour_that_is_over_is_there_once_and_right(pipeline, database):
     records = read_topic(Log.open(pipeline.url), "hours")

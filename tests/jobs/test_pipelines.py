@@ -95,6 +95,7 @@ class Project:
         return pyarrow.dataset.dataset([str(file) for file in files]).to_table().to_pylist()
 
 
+@pytest.mark.since("4.2")  # Before, a run has one micro-batch.
 @pytest.mark.deep
 def test_a_killed_run_goes_on_where_it_was(tmp_path):
     project = Project(tmp_path)

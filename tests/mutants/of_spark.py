@@ -489,6 +489,14 @@ MUTANTS = (
         _OF_ERRORS,
     ),
     Mutant(
+        "forgets-what-was-planned",
+        _SOURCE,
+        "        self._planned = end\n",
+        "",
+        "with Spark 4.1 each micro-batch writes down another beginning of the query",
+        ("tests/spark/test_versions.py", "-k", "without_a_start"),
+    ),
+    Mutant(
         "offsets-before-timestamps",
         "spark_eos/spark/source/bounds.py",
         '(f"{bound}Table", f"{bound}Timestamp", f"{bound}OffsetsByTimestamp", f"{bound}Offsets")',

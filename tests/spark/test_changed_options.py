@@ -13,12 +13,15 @@ from tests.spark.changes import PAGE, Driven, OnSpark, render
 _SINCE_4_2 = ("minOffsetsPerTrigger", "maxTriggerDelay")
 
 
-def row(change):
-    waits = any(name in change.id for name in _SINCE_4_2)
-    return pytest.param(change, id=change.id, marks=[pytest.mark.since("4.2")] if waits else [])
-
-
-ROWS = pytest.mark.parametrize("change", [row(change) for change in CHANGES])
+def rows(*since_4_2):
+    marks = {True: [pytest.mark.since("4.2")], False: []}
+    return pytest.mark.parametrize(
+        "change",
+        [
+            pytest.param(change, id=change.id, marks=marks[any(name in change.id for name in since_4_2)])
+            for change in CHANGES
+        ],
+    )
 
 
 @pytest.fixture
@@ -28,7 +31,7 @@ def shares(monkeypatch):
     return seen
 
 
-@ROWS
+@rows(*_SINCE_4_2)
 def test_a_changed_option(change, bench, tmp_path, benches, shares):
     driven = Driven(bench, tmp_path, benches)
     driven.shares = shares
@@ -36,7 +39,7 @@ def test_a_changed_option(change, bench, tmp_path, benches, shares):
 
 
 @pytest.mark.deep  # Two queries for each row.
-@ROWS
+@rows(*_SINCE_4_2, "maxOffsetsPerTrigger")
 def test_a_changed_option_on_spark(change, bench, tmp_path, benches, spark, shares):
     on_spark = OnSpark(bench, tmp_path, benches)
     on_spark.spark, on_spark.shares = spark, shares

@@ -66,6 +66,7 @@ def remove(folder, number):
         (folder / name).unlink()
 
 
+@pytest.mark.since("4.2")
 @pytest.mark.deep
 def test_sources_come_go_and_are_renamed_through_kills(named, bench, tmp_path):
     made = []
@@ -106,6 +107,7 @@ def test_sources_come_go_and_are_renamed_through_kills(named, bench, tmp_path):
     assert bench.values("out") == made
 
 
+@pytest.mark.since("4.2")
 @pytest.mark.deep
 def test_a_source_that_leaves_before_its_batch_is_done(named, bench, tmp_path):
     bench.produce("a", range(5))

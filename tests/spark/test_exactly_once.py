@@ -12,7 +12,6 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 
 from spark_eos import Admin
 from spark_eos.log.log import Log
-from tests.sparks import SPARK
 from verification.specification import query_trace
 
 from .conftest import SECRETS, WHERE
@@ -126,10 +125,7 @@ def test_a_killed_driver_loses_and_doubles_nothing(streams, benches, watched, pr
 
     for log in logs.values():
         frame = routed(streams.read("a,b", log, maxOffsetsPerTrigger=20))
-        for _ in range(
-            1 if SPARK >= (4, 2) else 2
-        ):  # Before 4.2 a run that repeats a micro-batch ends with it.
-            streams.run(frame, None, process.checkpoint(log).name, log, num_partitions=2)
+        streams.run(frame, None, process.checkpoint(log).name, log, num_partitions=2)
         for topic in ("out-a", "out-b"):
             assert log.values(topic) == [*range(40)]
             log.check_contiguous(topic)

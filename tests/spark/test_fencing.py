@@ -126,9 +126,12 @@ def test_a_frozen_driver_that_thaws_is_fenced_and_its_successor_goes_on(
     held = {benches(name, at): batch for (name, batch), at in turns}
     for log, batch in held.items():
         log.topic("a", 2)
-        log.produce("a", range(20))
+        log.produce("a", range(10))
         process.job(log, "a", moment="task", batch=batch)
     process.start()
+    process.wait_for(lambda: all(log.count("out-a") == 10 for log, batch in held.items() if batch), "batch 0")
+    for log in held:
+        log.produce("a", range(10, 20))
     process.wait_for(lambda: all(map(process.holds, held)), "the queries to hold")
     process.signal(signal.SIGSTOP)
     assert [log.count("out-a") for log in held] == [10 * batch for batch in held.values()]

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from spark_eos import Consumer, Producer
 from spark_eos.errors import ConfigError
+from tests.sparks import SPARK
 
 SECURITY = {
     "kafka.bootstrap.servers": "b1:9093,b2:9093",
@@ -43,6 +44,8 @@ SOURCE = {
     "kafkaConsumer.pollTimeoutMs": "120000",
     "fetchOffset.numRetries": "5",
 }
+if SPARK < (4, 2):  # It refuses them: test_versions.py
+    del SOURCE["minOffsetsPerTrigger"], SOURCE["maxTriggerDelay"]
 SINK = {
     "kafka.acks": "all",
     "kafka.linger.ms": "50",

@@ -16,6 +16,7 @@ from spark_eos.spark.transactions import running_query
 from tests.crashpoints.queries import Frame
 from tests.spark.conftest import ours
 from tests.spark.test_transactions import Queries
+from tests.sparks import SPARK
 
 
 class Runs:
@@ -256,13 +257,12 @@ def test_spark_goes_on_after_empty_batches(streams, bench):
         bench.produce("src", range(first, first + 20))
         queries.run(route)
     assert bench.values("out") == [25, 47, 61]
-    assert len(queries.calls) == 8
+    assert len(queries.calls) == (8 if SPARK >= (4, 2) else 4)  # Before, there is no limit.
 
 
 @pytest.mark.deep
 def test_batches_are_repeated_as_the_error_says(streams, bench):
     bench.topic("src", 1)
-    bench.produce("src", range(50))
     queries = Queries(streams, bench)
     fails = {1}
 
@@ -271,6 +271,10 @@ def test_batches_are_repeated_as_the_error_says(streams, bench):
             transaction.write(batch.select("value"), "out")
             assert batch_id not in fails or 1 / 0
 
+    for _ in range(2):
+        bench.produce("src", range(10 * len(queries.calls), 10 * len(queries.calls) + 10))
+        queries.run(route)
+    bench.produce("src", range(20, 50))
     with pytest.raises(StreamingQueryException, match="from batch 1 on in commits and from batch 2 on in"):
         queries.run(route)
     fails.clear()

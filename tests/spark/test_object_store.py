@@ -22,6 +22,7 @@ from spark_eos.storage import Settings, open_store, split_settings
 from spark_eos.testing.cloud_servers import temporary
 from spark_eos.testing.fault_proxy import FaultPlan, FaultProxy
 from tests.security.roles import policy
+from tests.sparks import HIDES
 
 from .conftest import SECRETS
 
@@ -210,7 +211,17 @@ def executions(spark):
     return {shown.executionId(): shown for shown in map(listed.apply, range(listed.size()))}
 
 
+@pytest.fixture
+def _hides(spark):
+    for name, value in HIDES.items():
+        spark.conf.set(name, value)
+    yield
+    for name in HIDES:
+        spark.conf.unset(name)
+
+
 @pytest.mark.deep
+@pytest.mark.usefixtures("_hides")
 def test_secrets_are_in_no_plan_and_not_in_the_log(spark, url, settings, secret, tmp_path, capsys):
     earlier = executions(spark).keys()
     with Producer(url, settings) as producer:

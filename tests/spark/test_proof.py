@@ -263,6 +263,8 @@ def wrong(how):
 
     class Reader(EosLogStreamReader):
         def partitions(self, start, end):
+            if start == end:  # So begins a restart with Spark 4.1.
+                return super().partitions(start, end)
             return super().partitions(start, {**end, "src": {"0": 4}}) if how == "short" else []
 
     class Wrong(EosLogDataSource):

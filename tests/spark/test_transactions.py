@@ -21,6 +21,7 @@ from spark_eos.protocol.actions import AppendBatches, CommitMicroBatch, SetAppVe
 from spark_eos.spark.start import start_query
 from spark_eos.spark.transactions import micro_batch, running_query
 from tests.crashpoints.queries import Frame
+from tests.spark.conftest import runs_to_the_end
 from tests.spark.test_exactly_once import Watcher
 
 SMALL = {"num.partitions": 2}
@@ -40,11 +41,12 @@ class Queries:
         frame = self.streams.read(maxOffsetsPerTrigger=10, **source)
         writer = frame.writeStream.foreachBatch(partial(self._call, function))
         writer = writer.option("checkpointLocation", checkpoint or self.checkpoint).trigger(availableNow=True)
-        query = start_query(writer.start)
-        try:
-            query.awaitTermination()
-        finally:
-            query.stop()
+        for _ in runs_to_the_end(checkpoint or self.checkpoint):
+            query = start_query(writer.start)
+            try:
+                query.awaitTermination()
+            finally:
+                query.stop()
 
     def transaction(self, batch, batch_id, **options):
         return MicroBatchTransaction(batch, batch_id, self.bench.url, {**self.options, **options})
@@ -562,13 +564,20 @@ def test_a_killed_driver_loses_and_halves_nothing(streams, benches, process):
     for moment, log in logs.items():
         for topic in ("a", "b"):
             log.topic(topic, 2)
-            log.produce(topic, range(40))
-        process.job(log, "a,b", slice=20, moment=moment, batch=1, frames=True)
+            log.produce(topic, range(20))
+        process.job(log, "a,b", slice=40, moment=moment, batch=1, frames=True)
     watchers = [Watcher(log) for log in logs.values()]
     for watcher in watchers:
         watcher.start()
     try:
         process.start()
+        process.wait_for(
+            lambda: all(log.count(topic) == 20 for log in logs.values() for topic in ("out-a", "out-b")),
+            "the driver to commit batch 0",
+        )
+        for log in logs.values():
+            for topic in ("a", "b"):
+                log.produce(topic, range(20, 40))
         process.wait_for(lambda: all(map(process.holds, logs.values())), "the driver to hold in batch 1")
         process.kill()
         for moment, log in logs.items():

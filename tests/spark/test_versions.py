@@ -14,10 +14,12 @@ from spark_eos.errors import ConfigError
 from spark_eos.spark import options, version
 from spark_eos.spark.options import parse_source
 from spark_eos.spark.schema import kafka_schema
+from spark_eos.spark.sink.rejected_files import RefusedStreamReader
 from spark_eos.spark.source import source
 from spark_eos.spark.source.source import EosLogStreamReader
+from spark_eos.spark.version import ReadAllAvailable
 from spark_eos.testing.cloud_servers import HOME
-from spark_eos.testing.processes import ROOT
+from spark_eos.testing.processes import ROOT, SPARK_HOME, environment
 from tests.sparks import SPARK
 
 SLICE = (
@@ -26,14 +28,60 @@ SLICE = (
 )
 
 
+MACHINES = "tests/spark/test_machines.py::test_a_job_whose_machines_share_nothing_but_the_store"
+COPY = ROOT / "tests" / "spark" / "drivers" / "copy_topic.py"
+OF_OTHERS = pytest.mark.parametrize("other", ["4.1", "4.3"])
+
+
 @pytest.mark.skipif(SPARK != (4, 2), reason="this is the slice")
-@pytest.mark.parametrize("other", ["4.1", "4.3"])
+@OF_OTHERS
 def test_a_slice_of_the_tests(other, tmp_path):
+    passes(other, tmp_path, "--quick", *SLICE)
+
+
+@pytest.mark.skipif(SPARK != (4, 2), reason="this is one of its tests")
+@pytest.mark.deep
+@OF_OTHERS
+def test_machines_that_share_nothing_but_the_store(other, tmp_path):
+    passes(other, tmp_path, MACHINES)
+
+
+@pytest.mark.skipif(SPARK != (4, 2), reason="it runs each")
+@pytest.mark.deep
+def test_a_checkpoint_goes_from_one_spark_to_another_and_back(bench, tmp_path):
+    for number, spark in enumerate(["4.1", "4.2", "4.3", "4.1"]):
+        packages = SPARK_HOME.parent if spark == "4.2" else folder(spark)
+        bench.topic("src", 2)
+        bench.produce("src", range(10 * number, 10 * number + 10))
+        arguments = [COPY, bench.url, "src", "copied", tmp_path / "checkpoint", 1000]
+        done = subprocess.run(
+            [sys.executable, *map(str, arguments)],
+            env=environment(
+                PYTHONPATH=os.pathsep.join([str(packages), str(ROOT)]), SPARK_HOME=f"{packages}/pyspark"
+            ),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert f"Spark {spark}." in done.stdout
+        assert bench.values("copied") == [*range(10 * number + 10)]
+    (query,) = bench.state.queries.values()
+    assert query.batch_id == 3
+
+
+def folder(other):
     spark = HOME / f"spark-{other}"
     if not (spark / "version").exists():
         pytest.skip(f"Spark {other} is not there: scripts/servers spark")
+    return spark
+
+
+def passes(other, tmp_path, *arguments):
+    spark = folder(other)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", "--quick", *SLICE],
+        [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *arguments],
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(spark), str(ROOT)]),
@@ -100,12 +148,14 @@ def test_without_limits_all_is_read_and_the_limit_is_warned_of(bench, caplog):
     assert reader.latestOffset()["src"] == {"0": 7}
 
 
-def test_without_a_start_a_source_goes_on_where_the_last_plan_ended(bench):
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+def test_without_a_start_a_source_goes_on_where_the_last_plan_ended(bench, start):
     bench.topic("src")
     bench.produce("src", range(7))
 
     def make():
-        return EosLogStreamReader(parse_source(given(bench), streaming=True), kafka_schema())
+        options = parse_source(given(bench, startingOffsets=start), streaming=True)
+        return EosLogStreamReader(options, kafka_schema())
 
     first = make()
     end = first.latestOffset()
@@ -118,6 +168,12 @@ def test_without_a_start_a_source_goes_on_where_the_last_plan_ended(bench):
     again = make()  # What Spark 4.1 does at a restart, with all done.
     again.partitions(end, end)
     assert again.latestOffset() == later
+
+
+@pytest.mark.parametrize("given", [(), ({}, ReadAllAvailable())], ids=["4.1", "since 4.2"])
+def test_a_stream_that_cannot_begin_says_why_to_each_spark(given):
+    with pytest.raises(ConfigError, match="this is why"):
+        RefusedStreamReader(ConfigError("this is why")).latestOffset(*given)
 
 
 def test_a_struct_is_read_whose_fields_have_the_names_of_a_geometry():

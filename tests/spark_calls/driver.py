@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pyspark.errors import PySparkException
 
+from spark_eos.spark.version import HAS_READ_LIMITS
 from tests.spark_calls.recorder import RecordedDataSource, note
 
 SECONDS = 300
@@ -92,7 +93,8 @@ def _step(folder, query, step):
     elif what == "stop":
         query.stop()
     elif what == "arrive":  # rows, between two looks of an idle query
-        trap = {"who": f"source {args[0]}", "call": "reportLatestOffset", "moment": "after", "do": "feed"}
+        last = "reportLatestOffset" if HAS_READ_LIMITS else "latestOffset"
+        trap = {"who": f"source {args[0]}", "call": last, "moment": "after", "do": "feed"}
         _set_trap(folder, 99, {**trap, "source": args[0], "rows": int(args[1])})
         _wait(query, lambda: not (folder / "trap-99").exists(), step)
     elif what == "until":  # until a call was written down so often, or a deed was done

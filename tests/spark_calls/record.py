@@ -13,10 +13,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.spark_calls.cycles import CYCLES
+from tests.spark_calls.cycles import CYCLES, cycles_of
 from tests.spark_calls.driver import live, session
 from tests.spark_calls.recorder import feed
-from tests.spark_calls.recording import FOLDER, difference, kept, normal, write
+from tests.spark_calls.recording import FOLDER, difference, keep, kept, normal
 
 ROOT = Path(__file__).parents[2]
 
@@ -67,17 +67,18 @@ def main():
         return sessions[0]
 
     differ = False
-    then = kept(args.to)
-    for name in args.cycles or CYCLES:
+    minor = ".".join(pyspark.__version__.split(".")[:2])
+    then = kept(minor, args.to)
+    for name in args.cycles or cycles_of(minor):
         lines = record(name, spark)
         if args.keep:
-            write(name, pyspark.__version__, lines, args.to)
+            keep(name, pyspark.__version__, lines, args.to)
             print(f"{name}: {len(lines)} lines kept", flush=True)  # noqa: T201
             continue
         head, old = then[name]
         found = difference(old, lines)
         differ = differ or found is not None
-        print(f"{name}: {found or 'as recorded with Spark ' + head['spark']}", flush=True)  # noqa: T201
+        print(f"{name}: {found or 'as recorded with Spark ' + ', '.join(head['spark'])}", flush=True)  # noqa: T201
     return differ
 
 

@@ -24,7 +24,8 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
-from pyspark.sql.streaming.datasource import (
+
+from spark_eos.spark.version import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
@@ -222,14 +223,14 @@ class _Reader(Recorded, DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"at": self._rows if self.options.get("start") == "latest" else 0}
 
     @_recorded
-    def latestOffset(self, start, limit: ReadLimit):
+    def latestOffset(self, start=None, limit: ReadLimit | None = None):  # Spark 4.1 gives neither.
         end = self._rows
         if self.bounded:
             self.target = end if self.target is None else self.target
             end = min(end, self.target)
         if isinstance(limit, ReadMaxRows):
             end = min(end, start["at"] + limit.max_rows)
-        return {"at": max(end, start["at"])}
+        return {"at": end if start is None else max(end, start["at"])}
 
     @_recorded
     def getDefaultReadLimit(self):

@@ -1,13 +1,17 @@
-"""Recordings: what Spark did, without what differs between two times of the same."""
+"""Recordings: what each Spark did, without what differs between two times of the same.
+
+A folder for each minor version has what that Spark did otherwise than those before it.
+"""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+from spark_eos.spark.version import TRIED
 from verification.simulator.spark_calls import Call
 
-__all__ = ["FOLDER", "calls", "difference", "kept", "lines_of", "normal", "write"]
+__all__ = ["FOLDER", "calls", "difference", "keep", "kept", "normal"]
 
 FOLDER = Path(__file__).parent / "recordings"
 
@@ -80,7 +84,8 @@ def _role(done, line):
     if line.get("task"):
         return "task"
     calls = {call for _, call in done}
-    if calls & {"getDefaultReadLimit", "latestOffset", "partitions"}:
+    was_killed_early = "reader" in calls and "pickled" not in calls
+    if was_killed_early or calls & {"getDefaultReadLimit", "latestOffset", "partitions"}:
         return "reader"
     if ("sink", "unpickled") in done:
         return "committer"
@@ -131,25 +136,27 @@ def _whole(lines):
     return found
 
 
-def write(name, version, lines, folder=FOLDER):
-    """Keep a recording."""
-    head = {"cycle": name, "spark": version}
-    text = "\n".join(json.dumps(line) for line in [head, *lines])
-    Path(folder, f"{name}.jsonl").write_text(text + "\n")
+def keep(name, version, lines, folder=FOLDER):
+    """Keep a recording by this Spark, or that it did what is kept already."""
+    minor = ".".join(version.split(".")[:2])
+    older, then = kept(minor, folder).get(name, (None, None))
+    is_news = then is None or difference(then, lines) is not None
+    place, heard = (minor, []) if is_news else (older["folder"], older["spark"])
+    heard = [one for one in heard if not one.startswith(f"{minor}.")]
+    head = {"cycle": name, "spark": sorted([*heard, version])}
+    path = Path(folder, place, f"{name}.jsonl")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(json.dumps(line) for line in [head, *(lines if is_news else then)]) + "\n")
 
 
-def kept(folder=FOLDER):
-    """All recordings that are kept, by their name: the head and the lines."""
+def kept(spark=TRIED[-1], folder=FOLDER):
+    """What is kept of a minor version, by the cycle: the head, with the folder it is in, and the lines."""
     found = {}
-    for path in sorted(Path(folder).glob("*.jsonl")):
-        head, *lines = map(json.loads, path.read_text().splitlines())
-        found[path.stem] = (head, lines)
+    for minor in TRIED[: TRIED.index(spark) + 1]:
+        for path in sorted(Path(folder, minor).glob("*.jsonl")):
+            head, *lines = map(json.loads, path.read_text().splitlines())
+            found[path.stem] = ({**head, "folder": minor}, lines)
     return found
-
-
-def lines_of(name, folder=FOLDER):
-    """The lines of one that is kept."""
-    return kept(folder)[name][1]
 
 
 def difference(then, now):

@@ -16,6 +16,17 @@ Spark, with a source and a sink that do nothing but write down how they are call
 ([`tests/spark_facts`](../../tests/spark_facts)). `python tests/spark_facts/page.py` makes this page from the tests,
 and a test compares the two. The tests pass with Spark 4.1.4, 4.2.0 and 4.3.0 (`scripts/test-matrix`); the second column
 says with which of the three a statement holds.
+
+The calls of 46 life cycles with Spark 4.1.4, and of 49 with 4.2.0 and 4.3.0, are in
+[`tests/spark_calls/recordings`](../../tests/spark_calls/recordings), a folder for each Spark that did something new.
+In 47 of them 4.3.0 did what 4.2.0 did. In one it planned two sources in the other order, twice. In one the task of a
+stopped query ended before the next one began, as with 4.2.0 on a busy machine.
+
+**What 4.3 brings, and what is used of it.** Nothing of the interfaces of Python sources and sinks. PySpark's modules
+for them differ in docstrings and in one conversion of rows that are no Arrow batches; the classes of
+`org.apache.spark.sql.execution.datasources.v2.python` have the same signatures and the same code. So streams still
+get neither columns nor filters, sources and sinks have no metrics of their own, and real-time mode takes neither.
+What stands in for them stays: `option("columns")`, `filterPushdown`, progress by a listener, `reportLatestOffset`.
 """
 _ALL, _NEWER, _OLDER = "4.1 4.2 4.3", "4.2 4.3", "4.1"
 

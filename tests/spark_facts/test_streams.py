@@ -10,6 +10,7 @@ import time
 import zlib
 
 import pytest
+from pyspark.errors import IllegalArgumentException, StreamingQueryException
 from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWriter
 
 from tests.spark_facts.plain import SHOWN
@@ -608,3 +609,22 @@ def test_a_stream_is_given_neither_columns_nor_filters():
         "stop",
         "write",
     }
+
+
+@pytest.mark.since("4.2")
+def test_real_time_mode_takes_neither_a_python_source_nor_a_python_sink(queries):
+    """`trigger(realTime="5 seconds")` is refused for a Python source, and for a Python sink, before a batch is planned.
+
+    Rests on it: `spark_eos/spark/source/source.py`, `spark_eos/spark/sink/sink.py`.
+    """
+    made = queries("real time")
+    made.recording.put("end-a", 10)
+    trigger = {"realTime": "5 seconds"}
+    writer = made.stream().writeStream.format("console").outputMode("update").trigger(**trigger)
+    query = writer.option("checkpointLocation", str(made.checkpoint)).start()
+    with pytest.raises(StreamingQueryException, match=r"INPUT_STREAM_NOT_SUPPORTED.*PythonMicroBatchStream"):
+        query.awaitTermination()
+    rate = made.spark.readStream.format("rate").load().selectExpr("value AS id")
+    with pytest.raises(IllegalArgumentException, match=r"NOT_IN_ALLOWLIST.*PythonTable"):
+        made.start(rate, mode="update", trigger=trigger)
+    assert not {"partitions", "write"} & {call["call"] for call in made.recording.calls()}

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 
 import pytest
 
-from spark_eos.spark.version import ReadAllAvailable
+from spark_eos.spark.version import TRIED, ReadAllAvailable
+from tests.spark_calls.cycles import cycles_of
 from tests.spark_calls.recording import calls, kept
 from verification.simulator import context as stages
 from verification.simulator import driver
 from verification.simulator.driver import Run
 from verification.simulator.scenario import Plan, simulate
 from verification.simulator.spark_calls import FAILED, UnknownCallError, check, transitions
-from verification.simulator.spark_order import AFTER
+from verification.simulator.spark_order import ORDERS
 from verification.simulator.world import FaultProfile
 
-RECORDINGS = {name: lines for name, (_, lines) in kept().items()}
+RECORDINGS = {
+    minor: {name: lines for name, (_, lines) in kept(minor).items() if name in cycles_of(minor)}
+    for minor in TRIED
+}
+OF_EACH = pytest.mark.parametrize("minor", TRIED)
 
 MODELLED = {
     *(
@@ -50,22 +56,43 @@ WORLDS = [
 ]
 
 
-def recorded(names):
-    return {pair for name in names for pair in transitions(calls(RECORDINGS[name]))}
+def recorded(minor, names):
+    return {pair for name in names for pair in transitions(calls(RECORDINGS[minor][name]))}
 
 
-@pytest.mark.parametrize("name", RECORDINGS)
-def test_what_was_recorded_is_accepted(name):
-    check(calls(RECORDINGS[name]))
+@pytest.mark.parametrize(
+    ("minor", "name"),
+    [
+        pytest.param(minor, name, id=f"{minor}-{name}")
+        for minor, recordings in RECORDINGS.items()
+        for name in recordings
+    ],
+)
+def test_what_was_recorded_is_accepted(minor, name):
+    check(calls(RECORDINGS[minor][name]), after=ORDERS[minor])
 
 
-def test_the_grammar_holds_nothing_but_what_was_recorded():
+@pytest.mark.parametrize("of", [["4.1"], ["4.2", "4.3"]], ids=["4.1", "since 4.2"])
+def test_the_grammar_holds_nothing_but_what_was_recorded(of):
     """No belief: each pair of the table is in a recording."""
-    assert {(before, word) for before in AFTER for word in AFTER[before]} == recorded(RECORDINGS)
+    (told,) = ({(before, word) for before in order for word in order[before]} for order in orders(of))
+    assert told == {pair for minor in of for pair in recorded(minor, RECORDINGS[minor])}
+
+
+def orders(of):
+    """The tables of these versions: one, if they keep one order."""
+    return {id(ORDERS[minor]): ORDERS[minor] for minor in of}.values()
+
+
+def test_an_order_of_an_older_spark_is_not_that_of_a_newer_one():
+    for minor, other in (("4.1", "4.2"), ("4.2", "4.1")):
+        with pytest.raises(UnknownCallError):
+            check(calls(RECORDINGS[minor]["restart"]), after=ORDERS[other])
 
 
 @pytest.mark.deep
-def test_the_simulated_spark_does_what_was_recorded(monkeypatch):
+@pytest.mark.parametrize("minor", [TRIED[0], TRIED[-1]])
+def test_the_simulated_spark_does_what_was_recorded(monkeypatch, minor):
     """All of it, in the life cycles that it has; and, as `judge` checks in every world, nothing else."""
     told = []
     init = stages.Stage.__init__
@@ -76,14 +103,16 @@ def test_the_simulated_spark_does_what_was_recorded(monkeypatch):
 
     monkeypatch.setattr(stages.Stage, "__init__", noted)
     for plan in WORLDS:
-        assert simulate(plan).problems == []
+        assert simulate(replace(plan, spark=minor)).problems == []
     done = {
         pair
         for stage in told
         for ends, spoken in stage.drivers
         for pair in transitions(spoken, {stages.INPUT: ends})
     }
-    missing = {pair for pair in recorded(MODELLED) - done if not any(word.endswith(FAILED) for word in pair)}
+    missing = {
+        pair for pair in recorded(minor, MODELLED) - done if not any(word.endswith(FAILED) for word in pair)
+    }
     assert missing == set()
 
 
@@ -143,17 +172,19 @@ def test_a_source_whose_beginning_moves_is_found(monkeypatch):
 )
 def test_a_recording_from_which_a_call_is_taken_is_refused(broken):
     with pytest.raises(UnknownCallError):
-        check(calls([line for line in RECORDINGS["first-batch"] if broken(line)]))
+        check(calls([line for line in RECORDINGS[TRIED[-1]]["first-batch"] if broken(line)]))
 
 
-def test_each_pair_of_the_grammar_is_needed():
+@OF_EACH
+def test_each_pair_of_the_grammar_is_needed(minor):
     uses = defaultdict(set)
-    for name, lines in RECORDINGS.items():
+    order = ORDERS[minor]
+    for name, lines in RECORDINGS[minor].items():
         for pair in transitions(calls(lines)):
             uses[pair].add(name)
     for (before, word), names in sorted(uses.items()):
         if word == "the query fails" or word.endswith(FAILED):
             continue
-        less = {**AFTER, before: AFTER[before] - {word}}
+        less = {**order, before: order[before] - {word}}
         with pytest.raises(UnknownCallError):
-            check(calls(RECORDINGS[min(names)]), after=less)
+            check(calls(RECORDINGS[minor][min(names)]), after=less)

@@ -13,6 +13,7 @@ from spark_eos.log.clock import Retry
 from spark_eos.log.environment import Lag
 from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
+from spark_eos.spark.version import TRIED
 from spark_eos.testing.history import Recorder
 from verification.no_threads import NO_THREADS
 from verification.simulator.clock import SimulatedClock
@@ -94,8 +95,10 @@ class Stage:
         *,
         memory: bool = False,
         forget_s: float | None = None,
+        spark: str = TRIED[-1],
     ) -> None:
         """With ``memory`` processes share what they have decoded; ``forget_s`` after which names are deleted."""
+        self.spark = spark
         self.world = world
         self.store = store
         self.recorder = Recorder(lambda: world.now)

@@ -138,6 +138,7 @@ class Run:
         self._planned, self._finished = files.newest("offsets"), files.newest("commits")
         self._ends = {number: files.offsets(number) for number in range(self._planned + 1)}
         self._initial: dict[str, Any] | None = None
+        self._has_read_limits = stage.spark != "4.1"
         self._of_tasks: tuple[str, bytes] | None = None
         self.calls: list[Call] = []
         stage.drivers.append((dict(self._ends), self.calls))
@@ -161,19 +162,25 @@ class Run:
         self._bounded = chance.random() < 0.2  # AvailableNow
         self._lowest = _ends_of_input(self.stage) if self._planned < 0 else {}
         self.name, self.reader = self._make("reader", INPUT, "reader", self._new_reader)
+        if not self._has_read_limits:
+            return
         if self._bounded:
             self._ask("prepareForTriggerAvailableNow", self.reader.prepareForTriggerAvailableNow)
         self.limit = self._ask("getDefaultReadLimit", self.reader.getDefaultReadLimit, plain=False)
 
     def go_on(self, until: Callable[[], bool]) -> None:
         """Micro-batches, one after the other; the last one again if it was not noted as done."""
-        if self._planned > self._finished:
+        if not self._has_read_limits and self._planned >= 0:
+            end = self._ends[self._planned]
+            self._ask("partitions", self.reader.partitions, end, end, plain=False)
+        has_run = self._planned > self._finished
+        if has_run:
             self._batch(self._start_of(self._planned))
         while until():
-            start = self._start_of(self._planned + 1)
-            self._looked_s = self.stage.world.now
-            end = self._ask("latestOffset", self.reader.latestOffset, start, self.limit)
-            self._ask("reportLatestOffset", self.reader.reportLatestOffset)
+            if has_run and self._bounded and not self._has_read_limits:  # One micro-batch is all.
+                self.say("the query ends")
+                return
+            end = self._look()
             if end == self._ends.get(self._planned):
                 if self._bounded:
                     self.say("the query ends")
@@ -186,7 +193,21 @@ class Run:
             if number:
                 self._ask("commit", self.reader.commit, self._ends[number - 1])
             self._batch(self._start_of(number))
+            has_run = True
         self.say("stopped")
+
+    def _look(self) -> dict[str, Any]:
+        """How far the next micro-batch is to go."""
+        found: dict[str, Any]
+        if not self._has_read_limits:
+            self._looked_s = self.stage.world.now
+            found = self._ask("latestOffset", self.reader.latestOffset)
+            return found
+        start = self._start_of(self._planned + 1)
+        self._looked_s = self.stage.world.now
+        found = self._ask("latestOffset", self.reader.latestOffset, start, self.limit)
+        self._ask("reportLatestOffset", self.reader.reportLatestOffset)
+        return found
 
     def say(self, what: str) -> None:
         """What became of the query."""

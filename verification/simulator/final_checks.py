@@ -16,6 +16,7 @@ from verification.simulator.log_checker import LogChecker
 from verification.simulator.pairs import check_pairs
 from verification.simulator.spark_calls import UnknownCallError
 from verification.simulator.spark_calls import check as check_order
+from verification.simulator.spark_order import ORDERS
 from verification.simulator.tables import PUBLICATION, SimulatedTable, TableVersion
 from verification.simulator.tills import check_databases
 
@@ -80,7 +81,7 @@ def _check_orders(stage: Stage, problems: list[str]) -> None:
     """The simulated Spark does what Spark was seen to do."""
     for ends, calls in stage.drivers:
         try:
-            check_order(calls, {INPUT: ends})
+            check_order(calls, {INPUT: ends}, ORDERS[stage.spark])
         except UnknownCallError as error:
             problems.append(str(error))
 

@@ -18,6 +18,7 @@ from spark_eos.log.data.parquet.reader import forget_footers
 from spark_eos.log.log import Log
 from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.state import State
+from spark_eos.spark.version import TRIED
 from spark_eos.testing.history import READ_COMMITTED, READ_UNCOMMITTED, Event
 from verification.retiring import RETIRED_AT_ONCE
 from verification.simulator.administrator import (
@@ -109,6 +110,8 @@ class Plan:
     """Whether the store is an object store behind a library that tries again (`SimulatedObjectStore`)."""
     start: str = "earliest"
     """Where queries begin (``startingOffsets``). Where that moves, producers write all the time."""
+    spark: str = TRIED[-1]
+    """The minor version of Spark that runs queries."""
 
     @staticmethod
     def of(seed: int) -> Plan:
@@ -156,6 +159,7 @@ class Plan:
         cast += _pairs(seed)
         if start != "earliest":
             cast += [f"live-{number}" for number in range(chance.choice([1, 1, 2]))]
+        is_oldest = random.Random(f"spark {seed}").random() < 0.3
         return Plan(
             seed,
             fault_profile,
@@ -166,6 +170,7 @@ class Plan:
             forget=forget,
             remote=remote,
             start=start,
+            spark=TRIED[0] if is_oldest else TRIED[-1],
         )
 
 
@@ -239,6 +244,7 @@ def simulate(plan: Plan) -> Outcome:
         plan.operations,
         memory=plan.memory and plan.interval == UNSEALED,
         forget_s=FORGET_S if plan.forget else None,
+        spark=plan.spark,
     )
     run = _Run(plan, world, stage, Files("query-id"))
     with ExitStack() as stack:
@@ -427,3 +433,5 @@ def _finish(run: _Run, process: Process, until: Callable[[], bool]) -> None:
     for files in sorted([run.files, *run.copies], key=lambda one: -one.newest("commits")):
         body = query(run.stage, lambda files=files: files, group=COPIERS, start=run.plan.start, until=until)  # type: ignore[misc]
         body(process)
+        if run.plan.spark == "4.1":  # A run that repeats a micro-batch ends with it.
+            body(process)

@@ -55,6 +55,8 @@ class _Source:
     reader: str | None = None
     planned: str | None = None
     """The reader that is pickled to the tasks."""
+    asked: bool = False
+    """Whether this run has asked the driver's reader for anything yet."""
 
 
 class Listener:
@@ -95,6 +97,7 @@ class Listener:
             if another:
                 source.ends, source.latest = {}, None
             source.reader = source.initial = None  # A frame that is used again keeps the planned reader.
+            source.asked = False
         self._writer = self._committer = None
         self._alive = True
 
@@ -136,17 +139,22 @@ class Listener:
         if call.place != "reader" or call.name not in _OF_READER:
             return None
         _require(call.object == source.reader, call, "the driver calls its one reader")
-        return call.name + self._about(source, call)
+        said = call.name + self._about(source, call)
+        source.asked = True
+        return said
 
     def _about(self, source: _Source, call: Call) -> str:
         if call.name == "initialOffset":
             source.initial = call.answer
             return ", a batch is planned" if call.offsets > call.commits else ", no batch is planned"
         if call.name == "latestOffset":
-            kind = self._start(source, call, call.commits)
+            kind = self._start(source, call, call.commits) if call.args else ", from where is not said"
             source.latest = source.latest if call.failed else call.answer
             return kind
         if call.name == "partitions":
+            newest = source.ends.get(call.offsets)
+            if not source.asked and newest is not None and call.args == (newest, newest):
+                return " of nothing, at the newest end"
             kind = self._start(source, call, call.offsets - 1)
             _require(call.args[1] == source.ends.get(call.offsets), call, "the end is that in the checkpoint")
             return kind

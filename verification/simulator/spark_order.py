@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-__all__ = ["AFTER"]
+__all__ = ["AFTER", "BEFORE_4_2", "ORDERS"]
 
 AFTER: dict[str, frozenset[str]] = {
     "the query begins: on a new checkpoint": frozenset(["the reader is made"]),
@@ -86,3 +86,45 @@ AFTER: dict[str, frozenset[str]] = {
     ),
     "initialOffset, a batch is planned, failed": frozenset(["the query fails"]),
 }
+
+_NOT_BEFORE_4_2 = {
+    "getDefaultReadLimit",
+    "initialOffset, no batch is planned",
+    "latestOffset from the beginning",
+    "reportLatestOffset",
+    "latestOffset from the last end",
+    "prepareForTriggerAvailableNow",
+    "initialOffset, no batch is planned, failed",
+    "latestOffset from the last end, failed",
+}
+
+BEFORE_4_2: dict[str, frozenset[str]] = {
+    **{word: words for word, words in AFTER.items() if word not in _NOT_BEFORE_4_2},
+    "the reader is made": frozenset(
+        ["latestOffset, from where is not said", "partitions of nothing, at the newest end"]
+    ),
+    "latestOffset, from where is not said": frozenset(
+        [
+            "commit",
+            "initialOffset, a batch is planned",
+            "initialOffset, a batch is planned, failed",
+            "latestOffset, from where is not said",
+            "the query ends",
+        ]
+    ),
+    "task: read": frozenset(["task: write, failed", "task: writer arrives", "the query ends"]),
+    "sink commit": frozenset(["latestOffset, from where is not said", "the query ends"]),
+    "partitions of nothing, at the newest end": frozenset(
+        [
+            "initialOffset, a batch is planned",
+            "latestOffset, from where is not said",
+            "latestOffset, from where is not said, failed",
+            "partitions from the last end",
+        ]
+    ),
+    "latestOffset, from where is not said, failed": frozenset(["the query fails"]),
+}
+"""Spark 4.1: a source is told neither the start nor a limit, and hears at a restart where the newest batch ends."""
+
+ORDERS = {"4.1": BEFORE_4_2, "4.2": AFTER, "4.3": AFTER}
+"""By the minor version of Spark."""

@@ -1,6 +1,6 @@
 """A stream that cannot begin, told of in Spark's first question to it.
 
-Spark 4.2 stops the reader of a stream in a ``finally`` that is passed through, too, where no reader was made
+Spark stops the reader of a stream in a ``finally`` that is passed through, too, where no reader was made
 (``python_streaming_source_runner``): an error of `DataSource.streamReader` would be followed by an UnboundLocalError of
 Spark's own, which is what the user reads last.
 """
@@ -24,8 +24,8 @@ class RefusedStreamReader(DataSourceStreamReader):
         """Raises the error."""
         raise self._error
 
-    def latestOffset(self, start: dict[str, Any], limit: Any) -> NoReturn:
-        """Raises the error."""
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> NoReturn:
+        """Raises the error. Spark 4.1 gives neither."""
         raise self._error
 
     def getDefaultReadLimit(self) -> NoReturn:

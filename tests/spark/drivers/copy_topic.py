@@ -28,4 +28,5 @@ writer = (
     .trigger(availableNow=True)
 )
 start_query(lambda: writer.start(url)).awaitTermination()
+print("Spark", spark.version)  # noqa: T201
 spark.stop()

@@ -26,6 +26,7 @@ from pyspark.sql import SparkSession
 from spark_eos import MicroBatchTransaction
 from spark_eos.spark.datasource import EosLogDataSource
 from spark_eos.spark.start import start_query
+from tests.sparks import HIDES
 
 LOGGED = (Path(__file__).parent / "log4j2.properties").as_uri()
 """Spark logs at INFO, for a test that looks for secrets in it."""
@@ -141,6 +142,7 @@ def main(master, jobs):
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.ui.enabled", "false")
+        .config(map=HIDES)
         .config(
             "spark.sql.streaming.pollingDelay", "100ms"
         )  # Else one that has read everything takes a core.
