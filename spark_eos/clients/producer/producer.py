@@ -332,7 +332,7 @@ class Producer(ProducerInformation):
     def _make_room(self) -> None:
         """Kafka's send blocks here as well: memory is full."""
         self._sender.flush()
-        if not self._memory_bytes and (failed := self._sender.take_failures(last=True)) is not None:
+        if self._ends and (failed := self._sender.take_failures(last=True)) is not None:
             say(f"the process ends, and {failed}")  # No future will be asked.
 
     def _raise_failures(self) -> None:
