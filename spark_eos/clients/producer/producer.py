@@ -22,6 +22,7 @@ from spark_eos.errors import (
     RecordsFailedError,
     SchemaMismatchError,
 )
+from spark_eos.log.data.arrow import size_of
 
 __all__ = ["Producer"]
 
@@ -247,7 +248,7 @@ class Producer(ProducerInformation):
                 nothing.set_result([])
                 return nothing
             if self._transactions is None:
-                self._count(gathered, rows.nbytes)
+                self._count(gathered, size_of(rows))
             try:
                 try:
                     future = buffer.add_arrow(rows, partition)
