@@ -51,9 +51,7 @@ def size_of(rows: pa.Table | pa.RecordBatch) -> int:
     """How many bytes rows of any type have."""
     try:
         size = rows.nbytes
-    except (
-        pa.ArrowTypeError
-    ):  # An older pyarrow cannot tell how many bytes of a view's buffers are those of the rows.
+    except pa.ArrowTypeError:  # An older pyarrow cannot tell it of views.
         size = rows.get_total_buffer_size()
     return int(size)
 
