@@ -18,10 +18,11 @@ __all__ = ["InTurn", "within"]
 def within(environment: Environment, timeout_s: float, call: Callable[[], None], what: str) -> None:
     """Make the call in a thread, and wait for it so many seconds. Raises what it raises, and `KafkaTimeoutError`.
 
-    After the timeout the call goes on: it is not known whether it will succeed.
+    After the timeout the call goes on: it is not known whether it will succeed. Without a thread it is waited for.
     """
     done: Future[None] = Future()
-    environment.thread(target=lambda: _settle(done, call), name="eoslog-within", daemon=True).start()
+    if environment.started(lambda: _settle(done, call), "eoslog-within") is None:
+        _settle(done, call)
     try:
         done.result(max(0.0, timeout_s))
     except FutureTimeoutError:
@@ -47,8 +48,10 @@ class InTurn:
         with self._lock:
             self._waiting.append((done, call))
             if self._thread is None:
-                self._thread = self._environment.thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+                self._thread = self._environment.started(self._run, self._name)
+            threaded = self._thread is not None
+        if not threaded:
+            self._run()
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Whether all calls that were added are made after so many seconds."""

@@ -105,6 +105,19 @@ class Environment:
     apply: Callable[[State, Entry], tuple[State, tuple[Outcome, ...]]] = apply_entry
     around_commit: Callable[[Commit], Commit] = _unchanged
 
+    def started(self, target: Callable[[], None], name: str) -> threading.Thread | None:
+        """A thread that does it; None where there is no new one, and the caller does it itself.
+
+        Python 3.12 has none from the end of the main thread on, not even for threads that go on then. Later versions
+        have none for handlers of `atexit`.
+        """
+        thread = self.thread(target=target, name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            return None
+        return thread
+
 
 PROCESS = Environment()
 """That of every process in production."""

@@ -56,10 +56,19 @@ def test_a_program_that_ends_sends_what_waits(log, way):
     assert "spark_eos:" not in errors
 
 
-def test_a_handler_that_comes_last_sends(log):
-    found, errors, _ = run(log, "clients/sends_in_the_last_handler", log, RECORDS)
+@pytest.mark.parametrize("threads", ["AS_THEY_ARE", "REFUSED"])
+def test_a_handler_that_comes_last_sends(log, threads):
+    found, errors, _ = run(log, "clients/sends_in_the_last_handler", log, RECORDS, threads)
     assert everything(found, [b"last 0", b"last 1", b"last 2", b"of its own"]), len(found)
     assert "spark_eos:" not in errors
+
+
+@pytest.mark.parametrize("threads", ["AS_THEY_ARE", "REFUSED"])
+def test_a_thread_that_goes_on_after_the_main_one_does_all_it_did(log, threads):
+    """Python 3.12 starts no thread from the end of the main one on."""
+    found, errors, told = run(log, "clients/goes_on_after_the_main_thread", log, threads)
+    assert found == [b"of the main thread", b"one", b"two", b"three"]
+    assert (told, errors) == ("2 2\n", "")
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])

@@ -387,6 +387,22 @@ def test_a_thread_beats_from_the_first_poll_until_close(quick):
         quick.log.store.read(name)
 
 
+def test_where_no_thread_can_be_started_polls_beat(monkeypatch):
+    def refuse(_):
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    world = World(("t", 4))
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    one = world.member()
+    one.poll()
+    for number in range(1, 4):
+        assert heart(world, one) == b"%d" % number
+        one.poll()
+        assert heart(world, one) == b"%d" % number, "the interval has not passed"
+        world.clock.now += 3
+        one.poll()
+
+
 def test_unsubscribe_ends_the_thread_and_subscribe_starts_another(quick):
     with quick.member() as consumer:
         consumer.poll()

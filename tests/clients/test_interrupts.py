@@ -331,7 +331,7 @@ def interrupted_flush(request, monkeypatch):
     log.ensure_topic("t", 2)
     producer = Producer(log, {"linger.ms": 100_000, "retries": 1})
     with monkeypatch.context() as patch:
-        patch.setattr(producer._sender, "wake", lambda **_: None)  # A thread would go on with it at once.
+        patch.setattr(producer._sender, "wake", lambda **_: True)  # A thread would go on with it at once.
         producer.send("t", b"zero", partition=0)
         producer.flush()
         future = producer.send("t", b"one", partition=0)

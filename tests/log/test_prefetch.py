@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -174,3 +175,22 @@ def test_whoever_leaves_early_waits_for_nobody(log):
         values(log, store, planned(log)[:1])
     assert waited == []
     gate.set()
+
+
+@pytest.mark.parametrize("threads", [0, 1])
+def test_without_new_threads_one_is_read_after_the_other(log, threads):
+    """A process that ends has none: the first is refused, or a later one."""
+
+    class Ending(ThreadPoolExecutor):
+        left = threads
+
+        def submit(self, *call):
+            if not self.left:
+                raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+            self.left -= 1
+            return super().submit(*call)
+
+    fetches = planned(log)
+    expected = values(log, log.store, fetches)
+    with prefetch_batches(log.store, fetches, Ending) as store:
+        assert values(log, store, fetches) == expected

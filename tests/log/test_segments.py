@@ -452,7 +452,7 @@ def test_timestamps_are_kept_in_milliseconds(store, unit, ticks):
 def test_columns_of_another_spelling(store):
     rows = {
         "id": pa.array([1, 2], pa.int64()),
-        "name": pa.array(["a", "b"], pa.dictionary(pa.int8(), pa.large_string())),
+        "name": pa.array(["a", "b"], pa.large_string()).cast(pa.dictionary(pa.int8(), pa.large_string())),
         "tags": pa.array([["x"], None], pa.large_list(pa.large_string())),
     }
     staged = stage(store, (rows, 0), layout=TYPED)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 
 import duckdb
 import polars as pl
@@ -33,6 +32,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table.update import snapshot
 
+from tests.tables.iceberg_reads import by_polars, collect
 from tests.tables.merging import stamp
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("_partition", pa.int32())])
@@ -83,21 +83,16 @@ def table(tmp_path):
     return Table(tmp_path)
 
 
-def rows_of(scan):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Polars would have its own planner.
-        return scan.collect()
-
-
 # -- Readers ----------------------------------------------------------------------------------------------
 
 
+@by_polars
 def test_polars_and_duckdb_read_a_version_and_skip_by_its_bounds(table):
     first = table.publish(1, table.file("a", [0, 1]))
     table.publish(2, table.file("b", [700, 800]))
     frame = pl.scan_iceberg(table.load())
-    assert rows_of(frame.filter(pl.col("id") > 100))["name"].to_list() == ["n700", "n800"]
-    assert rows_of(pl.scan_iceberg(table.load(), snapshot_id=first.native))["id"].to_list() == [0, 1]
+    assert collect(frame.filter(pl.col("id") > 100))["name"].to_list() == ["n700", "n800"]
+    assert collect(pl.scan_iceberg(table.load(), snapshot_id=first.native))["id"].to_list() == [0, 1]
     scan = table.load().scan(row_filter="id > 100 and _topic_partition == 0")
     assert [task.file.record_count for task in scan.plan_files()] == [2]
     found = scan.to_duckdb("t").execute("select sum(id), min(_topic_partition) from t").fetchall()
@@ -110,6 +105,7 @@ TIMES = pa.array([0, 253_402_300_799_999_999, 253_402_300_800_000_000, -(2**62)]
 """The last two are of no calendar."""
 
 
+@by_polars
 @pytest.mark.parametrize(
     "values",
     [
@@ -132,7 +128,7 @@ def test_no_value_is_hidden_whose_bounds_are_missing_or_cut(table, values):
     table.publish(1, *files, schema=SCHEMA.append(pa.field("c", values.type)))
     for at, value in enumerate(values):
         literal = pl.lit(pl.Series(pa.array([value]))).first()
-        assert rows_of(pl.scan_iceberg(table.load()).filter(pl.col("c") == literal, id=at)).height > 0
+        assert collect(pl.scan_iceberg(table.load()).filter(pl.col("c") == literal, id=at)).height > 0
         if at < 2 or not pa.types.is_temporal(values.type):  # What Python has a value for.
             scan = table.load().scan(row_filter=EqualTo("c", value.as_py()))
             assert at in scan.to_arrow()["id"].to_pylist()
@@ -151,24 +147,26 @@ def test_no_column_has_a_name_that_readers_have_themselves(table):
     assert table.load().scan().to_arrow()["_topic_partition"].to_pylist() == [0]
 
 
+@by_polars
 def test_columns_of_files_that_the_table_has_not_are_no_hindrance(table):
     """As the stored bytes of an Avro topic: in every file, and not in the table."""
     table.publish(1, table.file("a", [1], _value=[b"stored"]))
     table.publish(2, table.file("b", [2], _value=[b"stored"], _more=[{"deep": 1}]))
     assert table.load().schema().column_names == ["id", "name", "_topic_partition"]
     assert table.ids() == [1, 2]
-    assert rows_of(pl.scan_iceberg(table.load()))["id"].to_list() == [2, 1]
+    assert collect(pl.scan_iceberg(table.load()))["id"].to_list() == [2, 1]
     grown = SCHEMA.append(pa.field("late", pa.int64()))
     table.publish(3, table.file("c", [3], late=[9]), schema=grown)
     assert sorted(table.load().scan().to_arrow()["late"].to_pylist(), key=str) == [9, None, None]
 
 
+@by_polars
 def test_readers_and_lists_that_are_missing(table):
     """pyiceberg's own reader makes missing lists of structs empty ones; the table is right, as Polars sees it."""
     type_ = pa.list_(pa.struct([("k", pa.string())]))
     one = table.file("a", [1, 2], headers=pa.array([None, [{"k": "x"}]], type_))
     table.publish(1, one, schema=SCHEMA.append(pa.field("headers", type_)))
-    assert rows_of(pl.scan_iceberg(table.load()))["headers"].to_list() == [None, [{"k": "x"}]]
+    assert collect(pl.scan_iceberg(table.load()))["headers"].to_list() == [None, [{"k": "x"}]]
     assert table.load().scan().to_arrow()["headers"].to_pylist() == [[], [{"k": "x"}]]
 
 

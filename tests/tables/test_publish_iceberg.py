@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import warnings
 from pathlib import Path
 
-import polars as pl
 import pyarrow as pa
 import pytest
 
 from spark_eos.errors import ConfigError, SchemaMismatchError
 from spark_eos.tables import Tables
+from tests.tables.iceberg_reads import rows_of
 from tests.tables.world import World, in_order
 
 pytest.importorskip("pyiceberg", reason="the extra 'tables' is not installed")
@@ -39,11 +38,7 @@ def create(world, name="p", topics=("events", "orders"), **more):
 
 
 def rows(world, topic, version=None):
-    """By Polars: pyiceberg's own reader makes empty lists of missing headers (tests/tables/test_iceberg.py)."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Polars would have its own planner.
-        scan = pl.scan_iceberg(world.catalog.load_table(f"shop.{topic}"), snapshot_id=version)
-        found = scan.collect().to_arrow(compat_level=pl.CompatLevel.oldest())
+    found = rows_of(world.catalog.load_table(f"shop.{topic}"), version)
     names = [{"_topic_partition": "_partition"}.get(name, name) for name in found.schema.names]
     return found.rename_columns(names)
 

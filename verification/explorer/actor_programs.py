@@ -77,7 +77,8 @@ TOPIC, SOURCE, ID, GROUP = "t", "source", "tx", "g"
 class _ThreadlessSender(Sender):
     """Sends when it is flushed: a thread of its own would be no actor."""
 
-    def wake(self, *, urgent: bool) -> None: ...
+    def wake(self, *, urgent: bool) -> bool:
+        return True
 
 
 class _ThreadlessProducer(Producer):

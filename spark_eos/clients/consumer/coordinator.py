@@ -141,6 +141,8 @@ class ConsumerCoordinator:
                     self.beats, self._member.group_id, self._log.environment.thread
                 )
                 self._thread.start()
+                self.beats.by_polls = self._thread.is_refused
+                self.beats.polled()
                 # A consumer that was dropped without close stops beating, and others take over.
                 weakref.finalize(self, self._thread.stop).atexit = False
             if predecessor is not None:

@@ -12,6 +12,7 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -64,7 +65,10 @@ class Heartbeats:
         self._is_static = settings["group.instance.id"] is not None
         self._writer: str = settings["client.id"] or self._group_id
         self._max_poll_s: float = settings["max.poll.interval.ms"] / 1000
+        self.by_polls = False
+        """Whether no thread calls `step`: then polls do."""
         self._polled = log.clock.monotonic()
+        self._stepped = -inf
         self._beats = 0
         self._watched: dict[str, _Look] = {}
         self._late = ""
@@ -80,6 +84,9 @@ class Heartbeats:
     def polled(self) -> None:
         """The application asks for records."""
         self._polled = self._log.clock.monotonic()
+        if self.by_polls and self._polled - self._stepped >= self.interval_s:
+            self._stepped = self._polled
+            self.step()
 
     def end(self) -> None:
         """Show no member alive any more. Its object is deleted, if the store lets it."""
@@ -229,6 +236,8 @@ class HeartbeatThread:
     def __init__(
         self, beats: Heartbeats, name: str, thread: Callable[..., threading.Thread] = threading.Thread
     ) -> None:
+        self.is_refused = False
+        """Whether there was no new thread, see `spark_eos.log.environment.Environment.started`."""
         self._stopped = threading.Event()
         self._thread = thread(
             target=_run,
@@ -244,7 +253,10 @@ class HeartbeatThread:
 
     def start(self) -> None:
         """The first step is done at once."""
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:
+            self.is_refused = True
 
     def stop(self) -> None:
         """No further step begins; returns at once."""

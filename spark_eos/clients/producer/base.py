@@ -75,7 +75,7 @@ class ProducerBase(OfOneProcess, KafkasCalls):
         self._opened: Log | None = url if isinstance(url, Log) else None
         self._opening = threading.Lock()
         self._lock = threading.RLock()
-        self._closed = self._closing = False
+        self._closed = self._closing = self._ends = False
         self._waiting = Accumulator()
         self._batch_bytes: int = self._settings["batch.size"]
         self._compression = Compression.chosen(self._settings["compression.type"], self._settings)
@@ -116,7 +116,10 @@ class ProducerBase(OfOneProcess, KafkasCalls):
                 left_open
                 and f"the process ends without close of a producer of {self._where}, and {left_open}"
             )
-        self._memory_bytes = 0  # From here on each send waits until its record is in the log.
+        self._ends, self._memory_bytes = (
+            True,
+            0,
+        )  # From here on each send waits until its record is in the log.
         failed = self._sender.end_of_process(lambda: self._waiting, deadline)
         return "; ".join(f"the process ends, and {error}" for error in failed)
 
@@ -282,7 +285,9 @@ class ProducerBase(OfOneProcess, KafkasCalls):
         before = gathered.bytes
         now = before + size
         if not before or before < self._batch_bytes <= now:
-            self._sender.wake(urgent=now >= self._batch_bytes)
+            threaded = self._sender.wake(urgent=now >= self._batch_bytes)
+            # Without a thread that sends, each send waits until its record is in the log; at the end they all do.
+            self._memory_bytes = self._settings["buffer.memory"] if threaded and not self._ends else 0
         gathered.bytes = now
 
     def _drain(self) -> None:

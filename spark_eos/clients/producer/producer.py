@@ -29,6 +29,7 @@ from spark_eos.errors import (
     RecordsFailedError,
     SchemaMismatchError,
 )
+from spark_eos.log.data.arrow import size_of
 
 __all__ = ["Producer"]
 
@@ -249,7 +250,7 @@ class Producer(ProducerInformation):
                 nothing.set_result([])
                 return nothing
             if self._transactions is None:
-                self._count(gathered, rows.nbytes)
+                self._count(gathered, size_of(rows))
             try:
                 try:
                     future = buffer.add_arrow(rows, partition)
@@ -334,7 +335,7 @@ class Producer(ProducerInformation):
     def _make_room(self) -> None:
         """Kafka's send blocks here as well: memory is full."""
         self._sender.flush()
-        if not self._memory_bytes and (failed := self._sender.take_failures(last=True)) is not None:
+        if self._ends and (failed := self._sender.take_failures(last=True)) is not None:
             say(f"the process ends, and {failed}")  # No future will be asked.
 
     def _raise_failures(self) -> None:

@@ -88,19 +88,16 @@ class Sender:
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
 
-    def wake(self, *, urgent: bool) -> None:
-        """Something waits: send it within ``linger.ms``, or at once."""
+    def wake(self, *, urgent: bool) -> bool:
+        """Something waits: send it within ``linger.ms``, or at once. Whether there is a thread that does."""
         if urgent:
             self._urgent.set()
         self._waiting.set()
         if self._thread is None:
             with self._starting:
                 if self._thread is None:
-                    thread = self._log().environment.thread(
-                        target=self._run, name="eoslog-producer", daemon=True
-                    )
-                    thread.start()
-                    self._thread = thread
+                    self._thread = self._log().environment.started(self._run, "eoslog-producer")
+        return self._thread is not None
 
     def flush(self) -> None:
         """Send all that waits, and wait for what is under way. Errors go to the futures.

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["array_from_numpy", "bytes_of_rows", "constant_array", "take_rows"]
+__all__ = ["array_from_numpy", "bytes_of_rows", "constant_array", "size_of", "take_rows"]
 
 _LENGTH_BYTES = 4
 
@@ -45,6 +45,15 @@ def take_rows(batch: pa.RecordBatch, order: npt.NDArray[np.int64]) -> pa.RecordB
         width = _width(column)
         columns.append(_of_width(column, width, rows) if width else column.take(rows))
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def size_of(rows: pa.Table | pa.RecordBatch) -> int:
+    """How many bytes rows of any type have."""
+    try:
+        size = rows.nbytes
+    except pa.ArrowTypeError:  # An older pyarrow cannot tell it of views.
+        size = rows.get_total_buffer_size()
+    return int(size)
 
 
 def bytes_of_rows(column: pa.Array) -> Bytes:

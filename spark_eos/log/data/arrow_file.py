@@ -18,6 +18,7 @@ from spark_eos.errors import (
     ObjectNotFoundError,
     StoreUnavailableError,
 )
+from spark_eos.log.data.arrow import size_of
 from spark_eos.log.data.layout import Layout
 from spark_eos.protocol.types import BatchRef, FileRef
 from spark_eos.storage.store import Store, Upload
@@ -202,7 +203,7 @@ class _Sink:
 
 def slices(batch: pa.RecordBatch, size: int) -> list[pa.RecordBatch]:
     """``batch`` in equal slices of about ``size`` bytes, of at least one row each."""
-    pieces = -(-batch.nbytes // size)
+    pieces = -(-size_of(batch) // size)
     if pieces <= 1:
         return [batch]
     rows = -(-batch.num_rows // pieces)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_eos.errors import ConfigError, InvalidRecordError, SchemaMismatchError
+from spark_eos.log.data.arrow import size_of
 from spark_eos.log.data.layout import normalise_type
 from spark_eos.log.data.murmur import hash_matrix, murmur2
 
@@ -145,7 +146,7 @@ class Sticky:
         self._sent = 0
 
     def __call__(self, rows: Rows, partitions: int) -> int:
-        return self.take(partitions, rows.nbytes if rows.num_rows else 0)
+        return self.take(partitions, size_of(rows) if rows.num_rows else 0)
 
     def take(self, partitions: int, size: int) -> int:
         """The partition for ``size`` bytes of rows; no bytes change nothing."""
@@ -184,7 +185,7 @@ class DefaultPartitioner:
         left = target < 0
         count = int(np.count_nonzero(left))
         if count:
-            size = -(-rows.nbytes * count // rows.num_rows)
+            size = -(-size_of(rows) * count // rows.num_rows)
             target = np.where(left, np.int32(self.sticky.take(partitions, size)), target)
         return _shortest(target)
 

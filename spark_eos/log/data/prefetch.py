@@ -109,7 +109,10 @@ class _Ahead:
         known = span is not None and span.uses and length is not None and offset + length <= span.end
         if span is None or length is None or not known or self._made_in != generation():
             return self._store.read(name, offset, length)  # A forked process has none of the threads.
-        answer = self._ask(span)
+        try:
+            answer = self._ask(span)
+        except RuntimeError:  # The process ends and has no new threads: one is read after the other.
+            return self._store.read(name, offset, length)
         span.uses -= 1
         if not span.uses:
             span.answer = None
@@ -126,11 +129,14 @@ class _Ahead:
             if span.answer is None and span.uses:
                 if self._held and self._held + span.end - span.start > MAX_BUFFERED_BYTES:
                     return
-                self._ask(span)
+                try:
+                    self._ask(span)
+                except RuntimeError:
+                    return  # As above.
             self._waiting.pop()
 
     def _ask(self, span: _Span) -> Future[pa.Buffer]:
         if span.answer is None:
-            self._held += span.end - span.start
             span.answer = self._pool.submit(self._store.read, span.name, span.start, span.end - span.start)
+            self._held += span.end - span.start
         return span.answer
