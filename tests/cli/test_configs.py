@@ -36,15 +36,19 @@ def test_settings(url, capsys):
     lines = [line.split() for line in run(capsys, "configs", url).splitlines()]
     assert lines[0] == ["NAME", "VALUE", "DEFAULT"]
     assert lines[1] == ["entry.timestamp.after.max.ms", "3600000", "3600000"]
-    assert lines[3] == ["offsets.retention.minutes", "10080", "10080"]
+    assert lines[7] == ["offsets.retention.minutes", "10080", "10080"]
     altered = run(
         capsys,
         *("configs", url, "--alter", "offsets.retention.minutes=5", "producer.id.expiration.ms=6"),
     )
-    assert altered.splitlines()[3].split() == ["offsets.retention.minutes", "5", "10080"]
+    assert altered.splitlines()[7].split() == ["offsets.retention.minutes", "5", "10080"]
     back = json.loads(run(capsys, "configs", "--json", url, "--alter", "offsets.retention.minutes="))
     assert back["config"] == {
         "entry.timestamp.after.max.ms": "3600000",
+        "health.lag.max.ms": "300000",
+        "health.publication.lag.max.ms": "7200000",
+        "health.small.batches.max": "10000",
+        "health.transaction.max.ms": "900000",
         "metadata.max.retention.ms": "3600000",
         "offsets.retention.minutes": "10080",
         "producer.id.expiration.ms": "6",

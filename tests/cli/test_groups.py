@@ -195,7 +195,7 @@ def test_wrong_ways_to_reset(url, arguments):
 
 @pytest.mark.usefixtures("members")
 def test_a_group_with_members_is_neither_reset_nor_deleted(url, capsys):
-    assert "has no members" in fails(
+    assert "while it has members (2): stop them, or remove those" in fails(
         capsys, "reset-offsets", url, "--group", "g", "--topic", "t", "--to-latest"
     )
     assert "2 members" in fails(capsys, "delete", url, "--group", "g")

@@ -14,6 +14,10 @@ DAY_S = 86_400
 T0 = TopicPartition("t", 0)
 DEFAULTS = {
     "entry.timestamp.after.max.ms": "3600000",
+    "health.lag.max.ms": "300000",
+    "health.publication.lag.max.ms": "7200000",
+    "health.small.batches.max": "10000",
+    "health.transaction.max.ms": "900000",
     "metadata.max.retention.ms": "3600000",
     "offsets.retention.minutes": "10080",
     "producer.id.expiration.ms": "86400000",
@@ -43,10 +47,8 @@ def test_altering_a_log(admin):
     admin.alter_log({"producer.id.expiration.ms": 5, "offsets.retention.minutes": "6"})
     admin.alter_log({"producer.id.expiration.ms": None, "transactional.id.expiration.ms": 7})
     assert admin.describe_log().config == {
-        "entry.timestamp.after.max.ms": "3600000",
-        "metadata.max.retention.ms": "3600000",
+        **DEFAULTS,
         "offsets.retention.minutes": "6",
-        "producer.id.expiration.ms": "86400000",
         "transactional.id.expiration.ms": "7",
     }
 

@@ -498,8 +498,8 @@ MUTANTS = (
     Mutant(
         "sent-after-the-end",
         "spark_eos/clients/producer/base.py",
-        "        self._ends, self._memory_bytes = True, 0  # From",
-        "        self._ends = True  # From",
+        "        self._ends, self._memory_bytes = True, 0\n",
+        "        self._ends = True\n",
         "what a handler sends after the last flush is lost",
         _OF_THE_END,
     ),

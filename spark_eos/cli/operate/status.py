@@ -25,8 +25,8 @@ app = typer.Typer()
 def status(urls: Urls, command_config: ConfigFile = None, as_json: Json = False) -> None:
     """Show what is wrong with logs, the worst first: each with what to look at, what to do, and its page.
 
-    It looks once and never writes to the log. It ends with 1 if anything is critical or a warning; notes are neither. Data is not
-    read: eoslog verify does that.
+    It looks once and never writes to the log. It ends with 1 if anything is critical or a warning; notes are neither.
+    Data is not read: eoslog verify does that.
     """
     from spark_eos.monitoring.status import status_of
 

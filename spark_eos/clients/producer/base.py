@@ -116,10 +116,8 @@ class ProducerBase(OfOneProcess, KafkasCalls):
                 left_open
                 and f"the process ends without close of a producer of {self._where}, and {left_open}"
             )
-        self._ends, self._memory_bytes = (
-            True,
-            0,
-        )  # From here on each send waits until its record is in the log.
+        # From here on each send waits until its record is in the log.
+        self._ends, self._memory_bytes = True, 0
         failed = self._sender.end_of_process(lambda: self._waiting, deadline)
         return "; ".join(f"the process ends, and {error}" for error in failed)
 
