@@ -12,7 +12,7 @@ from spark_eos.protocol.actions import ExpireTransaction, InitProducer, Request
 from spark_eos.protocol.rules.apply import Rejected, apply, judged_by
 from spark_eos.protocol.types import ProducerStamp
 
-__all__ = ["Fence", "Fencing", "added", "fences", "fencings"]
+__all__ = ["Fence", "Fencing", "fences", "fencings"]
 
 
 class Fence(NamedTuple):
@@ -64,13 +64,13 @@ def fencings(log: Log, first: int, last: int) -> list[Fencing]:
     try:
         for step in replay_what_is_left(log, state_before(log, first), min(last, log.state.seq)):
             if step.entry.seq >= first:
-                found = added(found, step)
+                found = _added(found, step)
     except CorruptRecordError:
         pass
     return found
 
 
-def added(found: list[Fencing], step: Step) -> list[Fencing]:
+def _added(found: list[Fencing], step: Step) -> list[Fencing]:
     """Those that were found, with what one more entry tells. Pure."""
     state = judged_by(step.before, step.entry.rules)
     for request in step.entry.requests:

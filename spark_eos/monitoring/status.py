@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -14,25 +13,18 @@ from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.log import Log
 from spark_eos.log.timekeeping import is_ahead
 from spark_eos.monitoring.activity import Activity, Watch
-from spark_eos.monitoring.fencings import Fencing, fencings
 from spark_eos.monitoring.members import silent_members
 from spark_eos.monitoring.metrics.measured_store import LookingStore
 from spark_eos.monitoring.metrics.points import safe_url
 from spark_eos.monitoring.metrics.sizes import Sizes
+from spark_eos.monitoring.troubles.fenced import of_fencings
 from spark_eos.monitoring.troubles.of_state import Seen, of_snapshots, troubles_of
-from spark_eos.monitoring.troubles.trouble import LOG, Trouble, age, worst_first
+from spark_eos.monitoring.troubles.trouble import LOG, Trouble, worst_first
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 from spark_eos.storage.two_stores import is_apart
 from spark_eos.storage.urls import data_store
 
 __all__ = ["Space", "Status", "space_of", "status_of"]
-
-_FENCED_MS = 3_600_000
-_ENTRIES = 100
-"""Entries in which it is looked for producers that were fenced in the last hour."""
-
-_OFTEN = 3
-"""An id whose producer was fenced so often in an hour is used by two programs at once, or by one that crashes."""
 
 _LOW, _FULL = 0.05, 0.01
 _LEAST_BYTES = 1 << 20
@@ -89,7 +81,7 @@ def status_of(
     state = log.state
     if is_apart(state.data_url):
         found += _space(space(data_store(state.data_url, inner.settings)))
-    for look in (_of_state, _snapshots, _fenced):
+    for look in (_of_state, _snapshots, _fencings):
         try:
             found += look(log, activity)
         except EosLogError as error:
@@ -153,39 +145,5 @@ def _snapshots(log: Log, _: Activity) -> Iterator[Trouble]:
     return of_snapshots(log.state, max((seq for seq in found if seq is not None), default=0))
 
 
-def _fenced(log: Log, activity: Activity) -> Iterator[Trouble]:
-    """Ids whose producer was fenced a while ago with something open. Often is a fight, or a program that crashes.
-
-    A program that ends and is started again, as cron does, has nothing open: that is a restart, and no trouble.
-    """
-    state, now_ms = log.state, activity.now_ms
-    since_ms = now_ms - _FENCED_MS
-    if not any(one.epoch > 0 and one.last_ms >= since_ms for one in state.producers.values()):
-        return
-    by_id: dict[str, list[Fencing]] = defaultdict(list)
-    for one in fencings(log, max(state.seq - _ENTRIES + 1, 0), state.seq):
-        if one.timestamp_ms >= since_ms and one.transactional_id and not one.is_restart:
-            by_id[one.transactional_id].append(one)
-    for name, found in sorted(by_id.items(), key=lambda one: -len(one[1]))[:5]:
-        last = found[-1]
-        writers = (
-            ", ".join(sorted({repr(one.writer) for one in found if one.writer}))
-            or "a client without client.id"
-        )
-        is_fight = len(found) >= _OFTEN
-        times = f"{len(found)} times" if len(found) > 1 else "once"
-        yield Trouble(
-            "warning" if is_fight else "note",
-            "fenced",
-            f"transactional.id {name!r} was fenced {times} in the last hour, by {writers}, "
-            f"{age(now_ms - last.timestamp_ms)} ago in entry {last.entry} ({last.why}): "
-            f"producers with an epoch before {last.epoch} are zombies, and get PRODUCER_FENCED",
-            "runbooks/zombie.md",
-            (("transactions", "fencings", LOG, "--transactional-id", name),),
-            (),
-            "if several programs have this id, give each its own; a program that crashes and is started again keeps "
-            "its id: find out why it crashes"
-            if is_fight
-            else "stop the old program, if it runs on",
-            name,
-        )
+def _fencings(log: Log, activity: Activity) -> Iterator[Trouble]:
+    return of_fencings(log, log.state, activity.now_ms)

@@ -82,7 +82,7 @@ MUTANTS = (
     ),
     Mutant(
         "cron-jobs-fence-each-other",
-        _STATUS,
+        f"{_TROUBLES}/fenced.py",
         " and one.transactional_id and not one.is_restart:",
         " and one.transactional_id:",
         "four clean runs of one program are a warning, and who follows it gives up exactly-once",

@@ -1,4 +1,4 @@
-"""Breaks of what the live page says of readers that are behind and of producers that were fenced."""
+"""Breaks of what the live page says of readers that are behind."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ __all__ = ["MUTANTS"]
 
 _GROUPS_PAGE, _OF_ADVICE = "spark_eos/ui/areas/groups.py", ("tests/ui/test_advice.py",)
 _TROUBLES_PAGE = "spark_eos/monitoring/troubles/readers.py"
-_TAKEOVERS, _OF_TAKEOVERS = "spark_eos/ui/areas/takeovers.py", ("tests/ui/test_takeovers.py",)
 
 MUTANTS = (
-    # -- the page: advice and fenced producers ---------------------------------------------------------------
+    # -- the page: advice -----------------------------------------------------------------------------------
     Mutant(
         "what-is-held-back-is-not-told",
         _GROUPS_PAGE,
@@ -43,45 +42,5 @@ MUTANTS = (
         '" ".join([',
         "the command that the page shows is another one for a name with a blank",
         _OF_ADVICE,
-    ),
-    Mutant(
-        "restarted-program-is-a-zombie",
-        _TAKEOVERS,
-        " and not one.is_restart:",
-        ":",
-        "each restart of a query or a cron job needs attention",
-        _OF_TAKEOVERS,
-    ),
-    Mutant(
-        "fenced-long-ago",
-        _TAKEOVERS,
-        "if one.timestamp_ms >= state.timestamp_ms - _FOR_MS]",
-        "]",
-        "what was fenced a year ago needs attention",
-        _OF_TAKEOVERS,
-    ),
-    Mutant(
-        "fenced-once-is-a-warning",
-        _TAKEOVERS,
-        '"level": "warn" if len(found) > 1 else "note",',
-        '"level": "warn",',
-        "a program that was started again is shown as two programs of one id",
-        _OF_TAKEOVERS,
-    ),
-    Mutant(
-        "all-fenced-ids",
-        _TAKEOVERS,
-        "one[0]))[:_SHOWN]",
-        "one[0]))",
-        "the first view has a line for each of a thousand transactional ids",
-        _OF_TAKEOVERS,
-    ),
-    Mutant(
-        "fenced-least-first",
-        _TAKEOVERS,
-        "(-len(one[1]), one[0])",
-        "(len(one[1]), one[0])",
-        "the id that two programs use is not among those that are named",
-        _OF_TAKEOVERS,
     ),
 )

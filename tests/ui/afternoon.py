@@ -85,12 +85,15 @@ class Trouble:
                 producer.send("clicks", b"click %d" % number, partition=0).get()
 
     def replaced(self, name: str) -> Producer:
-        """The first of three producers of one transactional id."""
+        """The first of three producers of one transactional id, each of which takes over what the other has open."""
         old, *others = (
             Producer(self.log, {"transactional.id": name, "client.id": f"host-{at}"}) for at in "abc"
         )
         for one in (old, *others):
             one.init_transactions()
+            one.begin_transaction()
+            one.send("orders", b"a bill", partition=1)
+            one.flush()
         for one in others:
             with suppress(ProducerFencedError):
                 one.close()

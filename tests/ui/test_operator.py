@@ -119,7 +119,7 @@ def test_an_afternoon(hands, trouble):
 
     # A program fails with PRODUCER_FENCED.
     hands.use(first)
-    hands.sees("Producers of 'billing' were fenced 2 times")
+    hands.sees("'billing' was fenced 2 times in the last hour")
     hands.use("Show transactions billing")
     hands.is_in("Transactions")
     hands.use("when, and by whom? for billing")

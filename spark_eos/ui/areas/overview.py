@@ -5,7 +5,6 @@ from __future__ import annotations
 from spark_eos.protocol.state import State
 from spark_eos.ui.answers import points, spark
 from spark_eos.ui.areas.health import job_of
-from spark_eos.ui.areas.takeovers import taken_over
 from spark_eos.ui.areas.troubles import as_found, troubles
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.question import Answer, Question
@@ -68,7 +67,6 @@ def _attention(follower: Follower, state: State) -> list[Answer]:
             {"level": "bad", "text": f"verify has found {count} damaged or missing objects", "to": "health"}
         )
     found += [as_found(one, state) for one in troubles(follower)]
-    found += taken_over(follower)
     if result is None:
         text = "whether a file is damaged or missing is not known: this log was not verified since the page was started"
         found.append({"level": "note", "text": text, "to": "health"})

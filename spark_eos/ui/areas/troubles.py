@@ -10,6 +10,7 @@ from spark_eos.log.timekeeping import is_ahead
 from spark_eos.monitoring.lag import Lag, lags_at
 from spark_eos.monitoring.members import SilentMember, silent_members
 from spark_eos.monitoring.metrics.sizes import Size, Sizes
+from spark_eos.monitoring.troubles.fenced import of_fencings
 from spark_eos.monitoring.troubles.of_state import Seen, of_snapshots, troubles_of
 from spark_eos.monitoring.troubles.trouble import LOG, Level, Trouble
 from spark_eos.protocol.state import PartitionKey, State
@@ -82,6 +83,8 @@ def as_found(one: Trouble, state: State) -> Answer:
     """As the first page lists it."""
     view = _VIEWS.get(one.name)
     found: Answer = {"level": _LEVELS[one.level], "text": one.text}
+    if one.name == "fenced":
+        return {**found, "to": "transactions", "name": one.about}
     if view is not None:
         return {**found, "to": view}
     if not one.about:
@@ -105,8 +108,16 @@ def _look(follower: Follower) -> list[Trouble]:
         follower.remember("store time", follower.store_ms, for_s=60.0) if is_ahead(state, now_ms) else None
     )
     found = troubles_of(Seen(state, now_ms, lags, small, _silent(follower), store_ms))
+    found += follower.remember("fencings", lambda: _fencings(follower), for_s=_REQUESTS_FOR_S)
     newest = newest_snapshot(follower)
     return [*found, *(of_snapshots(state, newest) if newest is not None else ())]
+
+
+def _fencings(follower: Follower) -> list[Trouble]:
+    try:
+        return [*of_fencings(follower.log, follower.state, follower.now_ms())]
+    except EosLogError:  # What is to be seen of a damaged entry, or a store that is away, is said elsewhere.
+        return []
 
 
 def _silent(follower: Follower) -> list[SilentMember]:
