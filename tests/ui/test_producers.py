@@ -36,6 +36,12 @@ def took(log, name, client):
     return producer
 
 
+def later(log):
+    """The next entry has another time than the newest one."""
+    while log.clock.now_ms() <= log.follow().timestamp_ms:
+        pass
+
+
 def asked(follower, area, **fields):
     follower.poll()
     return area(follower, Question(fields))
@@ -95,6 +101,7 @@ def test_many_producers_are_paged_and_sorted(log, follower):
     for number in range(3):
         for _ in range(number + 1):
             took(log, f"p{number}", "host").close(0)
+        later(log)
     took(log, "p0", "host").close(0)
     for sort, names in (("last", "p0 p2 p1"), ("name", "p0 p1 p2"), ("epoch", "p2 p0 p1")):
         rows = asked(follower, producers.producers, sort=sort)["rows"]
