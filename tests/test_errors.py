@@ -309,10 +309,14 @@ def commit_outcome_lost(env):
     store.inject(Fault.FAIL_AFTER, "create", ENTRIES)
     with pytest.raises(errors.CommitOutcomeUnknownError):
         producer.commit_transaction()
-    heir = Producer(Log.open(store.inner), {"transactional.id": "app"})
+    heirs = Log.open(store.inner)
+    heirs.does_maintenance = False
+    heir = Producer(heirs, {"transactional.id": "app"})
     heir.init_transactions()
     for _ in range(40):
         run(heir, "y")
+    heirs.maintenance.snapshot()
+    heirs.maintenance.retire(heirs.follow(), 1000)
     yield producer.commit_transaction
     yield producer.close
     yield partial(run, heir, "z")

@@ -23,6 +23,7 @@ import pytest
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
 from spark_eos.cli.command import main
 from spark_eos.errors import ProducerFencedError, StoreFullError
+from spark_eos.log.clock import SYSTEM
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.protocol.actions import RaiseStagingFloor
 from spark_eos.testing.cloud_servers import temporary
@@ -186,6 +187,8 @@ def test_a_transaction_that_is_slow_and_not_past_its_timeout(terminal, stack, lo
 def committed_late(log):
     """From now on it is some minutes later for `eoslog status`, and for nothing else."""
     Admin(log).alter_log({"health.lag.max.ms": "1"})
+    while SYSTEM.now_ms() <= log.follow().timestamp_ms + 1:
+        pass
 
 
 def test_a_query_that_has_ended(terminal, log_url):
