@@ -246,17 +246,27 @@ class Follower:
                 _, dropped = self._cache.popitem(last=False)
                 self._cached_bytes -= dropped.table.nbytes
 
-    def remember(self, name: str, make: Callable[[], Any], *, for_s: float) -> Any:
-        """What ``make`` returns, at most once in so many seconds for all browsers together."""
-        now = self._clock.monotonic()
+    def remember(
+        self, name: str, make: Callable[[], Any], *, for_s: float, serves: Callable[[Any], bool] | None = None
+    ) -> Any:
+        """What ``make`` returns, at most once in so many seconds for all browsers together.
+
+        With ``serves``, ``make`` is also called for what does not serve a question.
+        """
+
+        def is_good(known: Any) -> bool:
+            if known is None or self._clock.monotonic() - known[0] >= for_s:
+                return False
+            return serves is None or serves(known[1])
+
         known = self.memory.get(name)
-        if known is not None and now - known[0] < for_s:
+        if is_good(known):
             return known[1]
         with self._lock:
             lock = self.memory.setdefault(f"lock of {name}", threading.Lock())
         with lock:
             known = self.memory.get(name)
-            if known is None or self._clock.monotonic() - known[0] >= for_s:
+            if not is_good(known):
                 known = (self._clock.monotonic(), make())
                 self.memory[name] = known
         return known[1]

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
+from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import PartitionOffset, SourceProgress
 from spark_eos.storage import MemoryStore
@@ -63,6 +64,21 @@ def test_a_group_without_a_member(log):
     assert f"eoslog lag {log.store.url} --group 'my group'" in one["commands"]
 
 
+def test_a_reader_that_has_come_since_the_last_look(log):
+    """All readers are measured now and then; the list of groups names each one at once, and leads here."""
+    follower = Follower(log.store)
+    Admin(log).alter_group_offsets("g", {T0: 2})
+    follower.poll()
+    assert show_group(follower, Question({"group": "g"}))["lag"] == 3
+    Admin(log).alter_group_offsets("h", {T0: 1})
+    copy(log)
+    follower.poll()
+    assert show_group(follower, Question({"group": "h"}))["lag"] == 4
+    assert show_query(follower, Question({"query": "copy"}))["lag"] == 3
+    with pytest.raises(InvalidRequestError, match="no group 'i'"):
+        show_group(follower, Question({"group": "i"}))
+
+
 def test_a_group_whose_members_have_left(log):
     with Consumer(log, {"group.id": "g", "enable.auto.commit": False}) as consumer:
         consumer.subscribe(["t"])
@@ -84,11 +100,16 @@ def test_a_group_with_members(log):
     assert "has 1 members; its consumers are members, and do not commit" in one["text"]
 
 
-def test_a_query(log):
+def copy(log):
+    """A query that is three records behind."""
     places = [(PartitionOffset("t", log.follow().topics["t"].topic_id, 0, offset),) for offset in (0, 2)]
     source = SourceProgress('{"0": 0}', '{"0": 2}', "copy", *places)
     batch = MicroBatch("copy", "q-1", "run-1", 0, (source,), (), ())
     log.commit(lambda state: propose(state, batch, finished=False))
+
+
+def test_a_query(log):
+    copy(log)
     late(log)
     (one,) = show_query(Follower(log.store), Question({"query": "copy"}))["advice"]
     assert one["text"].startswith("query 'copy' is 3 records and ")

@@ -16,7 +16,7 @@ from spark_eos.testing import FaultyStore
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.security import COOKIE, Access, new_token
 from spark_eos.ui.server import Server
-from tests.ui.browsing import in_chromium, picture
+from tests.ui.browsing import in_chromium, opened, picture
 
 HOSTILE = "<script>window.hacked=1</script>"
 
@@ -304,6 +304,24 @@ def unsteady():
     server.stop()
     thread.join(20)
     assert not thread.is_alive()
+
+
+@pytest.mark.deep
+def test_the_last_change_of_a_log_is_shown_although_readers_are_measured_now_and_then(browser, unsteady):
+    from playwright.sync_api import expect
+
+    server, store = unsteady
+    log = Log.open(store)
+    with Producer(log) as producer:
+        for _ in range(5):
+            producer.send("orders", b"x")
+    place = TopicPartition("orders", 0)
+    Admin(log).alter_group_offsets("copy", {place: 2})
+    with opened(browser, f"{server.url}#/group/copy") as page:
+        lag = page.locator(".tile", has_text="Lag in offsets").locator("dd")
+        expect(lag).to_have_text("3")
+        Admin(log).alter_group_offsets("copy", {place: 4})
+        expect(lag).to_have_text("1", timeout=20_000)
 
 
 @pytest.mark.deep

@@ -58,9 +58,13 @@ def groups(follower: Follower, question: Question) -> Answer:
 
 def show_group(follower: Follower, question: Question) -> Answer:
     """A group: its members, its lag over time, and a page of its partitions. All of it is of one moment."""
-    state, lags = lags_now(follower)
     name = question.text("group")
-    if name not in state.groups and name not in state.offsets:
+
+    def is_there(state: State) -> bool:
+        return name in state.groups or name in state.offsets
+
+    state, lags = lags_now(follower, is_there)
+    if not is_there(state):
         raise InvalidRequestError(
             f"the log has no group {name!r}: it may have been deleted, or it has expired"
         )
@@ -100,8 +104,8 @@ def show_group(follower: Follower, question: Question) -> Answer:
 
 def show_query(follower: Follower, question: Question) -> Answer:
     """A Spark query: its last micro-batch, its lag over time, and a page of the partitions that it reads."""
-    state, lags = lags_now(follower)
     name = question.text("query")
+    state, lags = lags_now(follower, lambda state: name in state.queries)
     query = state.queries.get(name)
     if query is None:
         raise InvalidRequestError(f"the log has no query {name!r}: it may have expired")

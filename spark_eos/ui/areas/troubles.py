@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 
 from spark_eos.errors import EosLogError
 from spark_eos.log import paths
@@ -45,14 +46,20 @@ def troubles(follower: Follower) -> list[Trouble]:
     return found
 
 
-def lags_now(follower: Follower) -> tuple[State, list[Lag]]:
-    """How far all readers are behind, and the state that says so."""
+def lags_now(follower: Follower, has: Callable[[State], bool] | None = None) -> tuple[State, list[Lag]]:
+    """How far all readers are behind, and the state that says so; a new one, if ``has`` misses something in it.
+
+    What is not even in the newest state is missed in the state that is returned, too.
+    """
 
     def measure() -> tuple[State, list[Lag]]:
         state = follower.state
         return state, lags_at(follower.log, state, follower.now_ms())
 
-    found: tuple[State, list[Lag]] = follower.remember("lags", measure, for_s=_FOR_S)
+    def serves(known: tuple[State, list[Lag]]) -> bool:
+        return has is None or has(known[0]) or not has(follower.state)
+
+    found: tuple[State, list[Lag]] = follower.remember("lags", measure, for_s=_FOR_S, serves=serves)
     return found
 
 

@@ -19,6 +19,7 @@ const main = document.getElementById("main"), live = document.getElementById("li
 let view = null, busy = false, wanted = false, stream = null;
 
 // -- How old it is what is shown ---------------------------------------------------------------------------
+const OLD_MS = 4000;  // Longer than the server remembers what costs it much.
 const LATE_MS = 30000;  // Longer than the server waits between two polls, and the stream between two events.
 // When the server has read the log, by its own clock, and how old that was when it said so, by ours.
 let heard = null, connected = true, problem = null, shownAt = null;
@@ -111,7 +112,8 @@ function connect() {
     if (!live.textContent.startsWith("live") || pulse.error) live.setAttribute("aria-live", "polite");
     else live.setAttribute("aria-live", "off");
     live.textContent = text;
-    if (view?.live && (pulse.version !== known || view.always || back)) update();
+    // Ages grow, and what costs much is measured now and then only: both also where nothing is written any more.
+    if (view?.live && (pulse.version !== known || Date.now() - shownAt > OLD_MS || back)) update();
     known = pulse.version;
   };
   stream.onerror = () => {

@@ -51,7 +51,7 @@ export function transactions(root, context) {
     catch (error) { UNKNOWN.has(error.code) ? unknown(same, error) : put(said, sentence(error.message)); }
     context.refresh();
   }
-  return {live: true, always: true, async update() {
+  return {live: true, async update() {
     const answer = await ask("transactions", asked);
     const columns = [
       ["Transactional id", (one) => [one.id, one.overdue ? h("span", {class: "badge bad"}, "past its timeout") : null]],
