@@ -254,19 +254,18 @@ class Follower:
         With ``serves``, ``make`` is also called for what does not serve a question.
         """
 
-        def is_good(known: Any) -> bool:
-            if known is None or self._clock.monotonic() - known[0] >= for_s:
-                return False
-            return serves is None or serves(known[1])
+        def is_good(known: tuple[float, Any]) -> bool:
+            is_new = self._clock.monotonic() - known[0] < for_s
+            return is_new and (serves is None or serves(known[1]))
 
         known = self.memory.get(name)
-        if is_good(known):
+        if known is not None and is_good(known):
             return known[1]
         with self._lock:
             lock = self.memory.setdefault(f"lock of {name}", threading.Lock())
         with lock:
             known = self.memory.get(name)
-            if not is_good(known):
+            if known is None or not is_good(known):
                 known = (self._clock.monotonic(), make())
                 self.memory[name] = known
         return known[1]
