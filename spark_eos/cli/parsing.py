@@ -8,6 +8,7 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from spark_eos.cli.usage.columns import tables_of
 from spark_eos.cli.usage.examples import examples_of
 from spark_eos.config.nearest import nearest, suggestion
 
@@ -42,8 +43,12 @@ class Command(TyperCommand):
         return extra
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Help, with the examples at its end, which are not wrapped: they are lines of a shell."""
+        """Help, with the columns of tables, and examples at its end, which are not wrapped: they are lines of a shell."""
         super().format_help(ctx, formatter)
+        for table in tables_of(ctx.command_path):
+            formatter.write("\n")
+            with formatter.section(f"Columns of {table.of}" if table.of else "Columns"):
+                formatter.write_dl([*table.meanings.items()])
         examples = examples_of(ctx.command_path)
         if examples:
             formatter.write("\nExamples (LOG is the log's URL):\n")
