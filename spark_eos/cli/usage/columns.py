@@ -1,4 +1,4 @@
-"""The columns of each table that a command prints, and what they mean: the head of the table, and a part of the help."""
+"""The columns of each table that a command prints, and what they mean: the table's head, and a part of the help."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ TRANSACTIONS = Columns(
     {
         **_TRANSACTIONAL_ID,
         "ProducerId": _PRODUCER["ProducerId"],
-        "TransactionState": "Empty, Ongoing, PrepareCommit, CompleteCommit or CompleteAbort.",
+        "TransactionState": "Empty, Ongoing, Prepared, CompleteCommit or CompleteAbort.",
     },
 )
 TRANSACTION = Columns(
@@ -148,7 +148,7 @@ GROUPS = Columns(
     "groups list",
     {
         **_GROUP,
-        "STATE": "Empty, Stable, PreparingRebalance or CompletingRebalance.",
+        "STATE": "Empty, Stable, or PreparingRebalance while members have yet to sync.",
         "#MEMBERS": "Consumers that have joined.",
     },
 )
@@ -197,8 +197,8 @@ NEW_OFFSETS = Columns(
 LAG = Columns(
     "lag",
     {
-        "LOG": "With --checkpoint: the log that is read.",
-        "READS": "With --checkpoint: the name of the source in the query.",
+        "LOG": "With several logs: the one in which the reader commits.",
+        "READS": "With several logs: the one that it reads.",
         **_READER,
         "PARTITIONS": "With --totals: how many it reads.",
         **_PARTITION,
@@ -213,6 +213,7 @@ READERS = Columns(
     "top",
     {
         **_READER,
+        "KIND": "group, query (of Spark, with an eoslog sink) or tables (a publication).",
         "PARTS": "How many partitions it reads.",
         **_TOPIC,
         "PART": "The number of the partition, where readers are shown by partition.",
@@ -252,7 +253,7 @@ OPEN_TRANSACTIONS = Columns(
 LEFT = Columns(
     "vacuum",
     {
-        "KIND": "data, an index page, or another kind of object.",
+        "KIND": "data, index, heartbeat or probe.",
         "NAME": "Where it is, below the log's place.",
         "BYTES": "Its size.",
     },
@@ -290,7 +291,7 @@ TABLES_OF_TOPICS = Columns(
         "PUBLICATION": "The name of the publication.",
         **_TOPIC,
         "FORMAT": "delta or iceberg.",
-        "MODE": "append or upsert.",
+        "MODE": "shared (the tables have the log's own files) or copied.",
         "VERSION": "The newest version of the table.",
         "SEQUENCE": "The number of the publication's version that it belongs to.",
         "ENTRY": "The log's entry that it stands for.",
