@@ -150,7 +150,7 @@ class Commands(TyperGroup):
         ctx.fail(f"No such command {name!r}; {self._near(ctx, name) or suggestion(name, self.commands)}")
 
     def _near(self, ctx: Any, name: str) -> str | None:
-        """The commands that have these words in their names, or begin their help with them, or one of nearly this name."""
+        """Commands that have these words in their names, or begin their help with them; or one of nearly this name."""
         asked = _stems(name)
         for here in self.commands:
             if _stems(here) == asked:

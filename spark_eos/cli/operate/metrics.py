@@ -115,7 +115,6 @@ def _print(watches: Sequence[LogWatch], *, as_json: bool) -> None:
         except ImportError as error:
             raise needs_metrics("eoslog metrics without --json", error) from error
         from spark_eos.monitoring.metrics.prometheus import sources_of
-    from spark_eos.storage.machines.address import url_of
 
         registry = CollectorRegistry()
         for watch in watches:

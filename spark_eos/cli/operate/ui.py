@@ -72,7 +72,7 @@ def ui(
         print_json({"url": server.url, "token": token if made else None})
     else:
         print(server.url)
-        if host in {"0.0.0.0", "::"}:
+        if host in {"0.0.0.0", "::"}:  # noqa: S104
             print(f"from other machines: {url_of(socket.gethostname(), server.port)}/")
         if made:
             print(f"token: {token}")
