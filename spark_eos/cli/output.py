@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-from spark_eos.cli.usage.columns import Columns
+from spark_eos.cli.usage.table import Columns
 
 __all__ = ["NOTHING", "PAGES", "counted", "print_json", "print_table", "printable"]
 

@@ -14,8 +14,9 @@ import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.cli.command import main
-from spark_eos.cli.usage.columns import Columns, tables_of
+from spark_eos.cli.usage.columns import tables_of
 from spark_eos.cli.usage.examples import EXAMPLES
+from spark_eos.cli.usage.table import Columns
 from tests.cli.test_help import COMMANDS
 
 

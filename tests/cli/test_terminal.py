@@ -17,7 +17,7 @@ import pytest
 from spark_eos import Admin, Producer
 from spark_eos.cli import output
 from spark_eos.cli.progress import Progress
-from spark_eos.cli.usage.columns import Columns
+from spark_eos.cli.usage.table import Columns
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
