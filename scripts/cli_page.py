@@ -12,6 +12,7 @@ from typing import Any
 import typer
 
 from spark_eos.cli.command import app
+from spark_eos.cli.usage.columns import tables_of
 from spark_eos.cli.usage.examples import examples_of
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/reference/cli.md"
@@ -40,6 +41,11 @@ def _commands() -> Iterator[str]:
         yield from (f"### {name}", "", f"`{name}{log}{needed}`", "", *command.help.splitlines(), "")
         if own:
             yield from (*_table(own), "")
+        for table in tables_of(name):
+            head = f"column of `{table.of}`" if table.of else "column"
+            yield from (f"| {head} | meaning |", "|---|---|")
+            yield from (f"| `{column}` | {meaning} |" for column, meaning in table.meanings.items())
+            yield ""
         examples = examples_of(name)
         if examples:
             yield from ("```text", *(f"$ {example}" for example in examples), "```", "")

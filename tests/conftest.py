@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -154,6 +154,23 @@ def spark() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _a_disk_with_space() -> Iterator[None]:
+    """How full the disk of this machine is decides no test. Small disks are those that a test has made to be full."""
+    real = shutil.disk_usage
+
+    def usage(path: str) -> Any:
+        found = real(path)
+        return found if found.total < _SMALL_BYTES else found._replace(free=found.total)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", usage)
+        yield
+
+
+_SMALL_BYTES = 1 << 30
 
 
 @pytest.fixture(autouse=True)

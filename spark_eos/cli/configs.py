@@ -22,6 +22,7 @@ from spark_eos.cli.options import (
 )
 from spark_eos.cli.output import print_json, print_table
 from spark_eos.cli.parsing import Command
+from spark_eos.cli.usage.columns import SETTINGS
 from spark_eos.cli.usage.completion import topic_names
 from spark_eos.config.log import LOG
 from spark_eos.config.option import Table
@@ -133,7 +134,7 @@ def _configs_of_topics(
 
 
 def _print_settings(table: Table, stored: Mapping[str, str]) -> None:
-    print_table(("NAME", "VALUE", "DEFAULT"), [row[:3] for row in in_force(table, stored)])
+    print_table(SETTINGS, [row[:3] for row in in_force(table, stored)])
 
 
 def _changes(

@@ -21,6 +21,7 @@ from spark_eos.cli.options import (
 )
 from spark_eos.cli.output import print_json, print_table
 from spark_eos.cli.parsing import Command, Commands
+from spark_eos.cli.usage.columns import GROUPS, MEMBERS, NEW_OFFSETS, OFFSETS, STATES
 
 if TYPE_CHECKING:
     from spark_eos.clients.admin import GroupDescription, MemberDescription
@@ -58,7 +59,7 @@ def list_groups(
             print_json({"group": group.group, "state": group.state, "members": len(group.members)})
         return
     print_table(
-        ("GROUP", "STATE", "#MEMBERS"),
+        GROUPS,
         [(group.group, group.state, len(group.members)) for group in groups],
     )
 
@@ -104,7 +105,7 @@ def describe(
         _print_members(groups)
     elif state:
         print_table(
-            ("GROUP", "ASSIGNMENT-STRATEGY", "STATE", "GENERATION", "#MEMBERS"),
+            STATES,
             [(one.group, one.assignor, one.state, one.generation, len(one.members)) for one in groups],
         )
     else:
@@ -112,11 +113,7 @@ def describe(
 
 
 def _print_offsets(groups: list[GroupDescription]) -> None:
-    header = (
-        *("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"),
-        *("CONSUMER-ID", "CLIENT-ID"),
-    )
-    print_table(header, [row for group in groups for row in _offset_rows(group)])
+    print_table(OFFSETS, [row for group in groups for row in _offset_rows(group)])
 
 
 def _offset_rows(group: GroupDescription) -> list[tuple[object, ...]]:
@@ -131,10 +128,6 @@ def _offset_rows(group: GroupDescription) -> list[tuple[object, ...]]:
 
 
 def _print_members(groups: list[GroupDescription]) -> None:
-    header = (
-        *("GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "CLIENT-ID", "GENERATION"),
-        *("#PARTITIONS", "ASSIGNMENT"),
-    )
     rows = [
         (
             *(group.group, member.member_id, member.instance_id, member.client_id, member.generation),
@@ -143,7 +136,7 @@ def _print_members(groups: list[GroupDescription]) -> None:
         for group in groups
         for member in group.members
     ]
-    print_table(header, rows)
+    print_table(MEMBERS, rows)
 
 
 def _assignment(member: MemberDescription) -> str:
@@ -225,7 +218,7 @@ def reset_offsets(
             print_json({"group": group, **at._asdict(), "new_offset": offset, "executed": execute})
         return
     print_table(
-        ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"),
+        NEW_OFFSETS,
         [(group, *at, offset) for at, offset in offsets.items()],
     )
     if not execute:

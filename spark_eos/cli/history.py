@@ -12,6 +12,7 @@ import typer
 from spark_eos.cli.options import ConfigFile, Json, Url, open_log
 from spark_eos.cli.output import NOTHING, print_json, print_table
 from spark_eos.cli.parsing import Command
+from spark_eos.cli.usage.columns import CHANGED_OFFSETS, CHANGED_PARTITIONS, CHANGED_PRODUCERS, HISTORY
 
 if TYPE_CHECKING:
     from spark_eos.log.history import Changes, Transaction
@@ -24,11 +25,6 @@ app = typer.Typer()
 
 _SHOWN_AT_ONCE = 1000
 """Rows of one table: columns are as wide as their longest cell, and a log may have any number of transactions."""
-
-_HEADER = (
-    *("ENTRY", "TIME", "WRITER", "PRODUCER", "EPOCH", "NUMBER", "TRANSACTIONAL-ID", "QUERY", "BATCH"),
-    *("OUTCOME", "RECORDS", "OFFSETS", "GROUPS"),
-)
 
 
 @app.command("dump", cls=Command)
@@ -177,9 +173,9 @@ def _print(found: Iterable[Transaction]) -> None:
     for one in found:
         rows.append(_row(one))
         if len(rows) == _SHOWN_AT_ONCE:
-            print_table(_HEADER, rows)
+            print_table(HISTORY, rows)
             rows = []
-    print_table(_HEADER, rows)
+    print_table(HISTORY, rows)
 
 
 def _row(one: Transaction) -> tuple[object, ...]:
@@ -248,7 +244,7 @@ def _print_changes(found: Changes) -> None:
         print(f"topic {name}: {what}")
     if found.partitions:
         print_table(
-            ("TOPIC", "PARTITION", "START", "END", "LSO", "COMMITTED", "ABORTED"),
+            CHANGED_PARTITIONS,
             [
                 (one.topic, one.partition, *_arrows(one.before, one.after), one.committed, one.aborted)
                 for one in found.partitions
@@ -256,12 +252,12 @@ def _print_changes(found: Changes) -> None:
         )
     if found.offsets:
         print_table(
-            ("GROUP", "TOPIC", "PARTITION", "OFFSET"),
+            CHANGED_OFFSETS,
             [(*at, _arrow(*pair)) for at, pair in found.offsets.items()],
         )
     if found.producers:
         print_table(
-            ("PRODUCER", "TRANSACTIONAL-ID", "EPOCH", "NUMBER", "STATE"),
+            CHANGED_PRODUCERS,
             [
                 (number, (after or before or _NONE)[0], *_arrows((before or _NONE)[1:], (after or _NONE)[1:]))
                 for number, (before, after) in found.producers.items()

@@ -19,6 +19,7 @@ from spark_eos.cli.options import ConfigFile, Json, Url, admin, commas, open_log
 from spark_eos.cli.output import counted, print_json, print_table
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.progress import Progress
+from spark_eos.cli.usage.columns import LEFT, STARTS
 from spark_eos.errors import ConfigError, EosLogError, NotALogError
 from spark_eos.maintenance.steps import MIN_AGE_S, STEPS, check_steps
 from spark_eos.protocol.types import TopicPartition
@@ -176,7 +177,7 @@ def vacuum(
                     print_json({"kind": one.kind, "name": one.name, "bytes": one.size})
                 return
             if left:
-                print_table(("KIND", "NAME", "BYTES"), [(one.kind, one.name, one.size) for one in left])
+                print_table(LEFT, [(one.kind, one.name, one.size) for one in left])
             total = size_text(sum(one.size for one in left))
             print(f"{counted(len(left), 'object')}, {total}: nothing was changed")
             return
@@ -219,7 +220,7 @@ def delete_records(
         for at, start in starts.items():
             print_json({**at._asdict(), "start": start})
         return
-    print_table(("TOPIC", "PARTITION", "START"), [(*at, start) for at, start in starts.items()])
+    print_table(STARTS, [(*at, start) for at, start in starts.items()])
 
 
 def _offsets_of(path: str) -> dict[TopicPartition, int]:

@@ -6,6 +6,8 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
+from spark_eos.cli.usage.table import Columns
+
 __all__ = ["NOTHING", "PAGES", "counted", "print_json", "print_table", "printable"]
 
 NOTHING = "-"
@@ -25,11 +27,11 @@ def print_json(value: Mapping[str, object]) -> None:
     print(json.dumps(value, default=str))
 
 
-def print_table(header: Sequence[object], rows: Iterable[Sequence[object]]) -> None:
+def print_table(columns: Columns, rows: Iterable[Sequence[object]]) -> None:
     """A table, drawn on a terminal; elsewhere columns of plain text. None and empty text become a dash."""
     lines = [
         [NOTHING if cell is None or cell == "" else printable(str(cell)) for cell in row]
-        for row in (header, *rows)
+        for row in (columns.names, *rows)
     ]
     if sys.stdout.isatty():
         _draw(lines[0], lines[1:])

@@ -8,6 +8,7 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from spark_eos.cli.usage.columns import tables_of
 from spark_eos.cli.usage.examples import examples_of
 from spark_eos.config.nearest import nearest, suggestion
 
@@ -42,8 +43,11 @@ class Command(TyperCommand):
         return extra
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Help, with the examples at its end, which are not wrapped: they are lines of a shell."""
+        """Help, with the columns of tables, and with examples, which are not wrapped: they are lines of a shell."""
         super().format_help(ctx, formatter)
+        for table in tables_of(ctx.command_path):
+            with formatter.section(f"Columns of {table.of}" if table.of else "Columns"):
+                formatter.write_dl([*table.meanings.items()])
         examples = examples_of(ctx.command_path)
         if examples:
             formatter.write("\nExamples (LOG is the log's URL):\n")
@@ -146,22 +150,39 @@ class Commands(TyperGroup):
         ctx.fail(f"No such command {name!r}; {self._near(ctx, name) or suggestion(name, self.commands)}")
 
     def _near(self, ctx: Any, name: str) -> str | None:
-        """The command of this name elsewhere, or one here with nearly this name."""
-        here = tuple(ctx.command_path.split()[1:])
-        elsewhere = [
-            " ".join(["eoslog", *path])
-            for path in _paths(ctx.find_root().command)
-            if f"-{path[-1]}".endswith(f"-{name}") and path[:-1] != here
+        """Commands that have these words in their names, or begin their help with them; or one of nearly this name."""
+        asked = _stems(name)
+        for here in self.commands:
+            if _stems(here) == asked:
+                return f"did you mean {here}?"
+        every = [*_paths(ctx.find_root().command)]
+        found = [
+            path
+            for path, _ in every
+            if asked <= _stems(" ".join(path)) and not asked <= _stems(" ".join(path[:-1]))
         ]
-        if elsewhere:
-            return f"there is {', '.join(elsewhere)}"
+        found += [
+            path
+            for path, one in every
+            if path not in found and asked == _stems((one.help or "").split(" ")[0])
+        ]
+        if found:
+            return f"there is {', '.join(' '.join(['eoslog', *path]) for path in found[:_MOST_HINTS])}"
         return suggestion(name, self.commands) if nearest(name, self.commands) else None
 
 
-def _paths(command: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The names of all commands, each after those that it stands under."""
+_MOST_HINTS = 4
+
+
+def _stems(text: str) -> set[str]:
+    """The words of a text, as far as their endings do not matter: fence, fences, fenced."""
+    return {re.sub("(?<=...)(es|ed|e|s|ings?)$", "", word) for word in re.findall("[a-z]+", text.lower())}
+
+
+def _paths(command: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The names of all commands, each after those that it stands under, and the command."""
     for name, one in getattr(command, "commands", {}).items():
-        yield (*before, name)
+        yield (*before, name), one
         yield from _paths(one, (*before, name))
 
 

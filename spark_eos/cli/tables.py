@@ -12,6 +12,7 @@ from spark_eos.cli.options import ConfigFile, Json, Url, commas, store_settings
 from spark_eos.cli.output import print_json, print_table
 from spark_eos.cli.parsing import Command, Commands
 from spark_eos.cli.progress import Progress
+from spark_eos.cli.usage.columns import TABLES_OF_TOPICS, VERSIONS
 from spark_eos.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -111,7 +112,6 @@ def list_tables(url: Url, command_config: ConfigFile = None, as_json: Json = Fal
         for one in found:
             print_json(one._asdict())
         return
-    header = ("PUBLICATION", "TOPIC", "FORMAT", "MODE", "VERSION", "SEQUENCE", "ENTRY", "LOCATION")
     rows = [
         (
             one.publication,
@@ -125,7 +125,7 @@ def list_tables(url: Url, command_config: ConfigFile = None, as_json: Json = Fal
         )
         for one in found
     ]
-    print_table(header, rows)
+    print_table(TABLES_OF_TOPICS, rows)
 
 
 @app.command("versions", cls=Command)
@@ -154,7 +154,6 @@ def versions(
         for one in found:
             print_json(one._asdict())
         return
-    header = ("TOPIC", "VERSION", "SEQUENCE", "ENTRY", "TIME", "OFFSETS")
     rows = [
         (
             one.topic,
@@ -166,7 +165,7 @@ def versions(
         )
         for one in found
     ]
-    print_table(header, rows)
+    print_table(VERSIONS, rows)
 
 
 @app.command("drop", cls=Command)

@@ -12,6 +12,7 @@ from spark_eos.cli.history import tell_retired
 from spark_eos.cli.options import ConfigFile, Json, Url, admin, commas, open_log
 from spark_eos.cli.output import print_json, print_table
 from spark_eos.cli.parsing import Command, Commands
+from spark_eos.cli.usage.columns import FENCINGS, HANGING, PRODUCERS, RESOLVED, TRANSACTION, TRANSACTIONS
 from spark_eos.errors import ConfigError
 from spark_eos.log.clock import SYSTEM
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
@@ -61,7 +62,7 @@ def list_transactions(
             print_json(_as_json(transaction))
         return
     rows = [(each.transactional_id, each.producer_id, each.state) for each in listed]
-    print_table(("TransactionalId", "ProducerId", "TransactionState"), rows)
+    print_table(TRANSACTIONS, rows)
 
 
 def _numbers(texts: list[str] | None) -> list[int] | None:
@@ -107,7 +108,7 @@ def describe(
         row["DecidedBy"] = transaction.decided_by
     if transaction.awaited_logs:
         row["AwaitedLogs"] = " ".join(transaction.awaited_logs)
-    print_table([*row], [[*row.values()]])
+    print_table(TRANSACTION.only(*row), [[*row.values()]])
 
 
 @app.command("describe-producers", cls=Command)
@@ -124,7 +125,6 @@ def describe_producers(
         for producer in producers:
             print_json({"topic": topic, "partition": partition, **asdict(producer)})
         return
-    header = ("ProducerId", "ProducerEpoch", "LastSequence", "LastTimestamp", "CurrentTransactionStartOffset")
     rows = [
         (
             producer.producer_id,
@@ -135,7 +135,7 @@ def describe_producers(
         )
         for producer in producers
     ]
-    print_table(header, rows)
+    print_table(PRODUCERS, rows)
 
 
 @app.command("find-hanging", cls=Command)
@@ -161,11 +161,7 @@ def find_hanging(
             starts = [{**at._asdict(), "start_offset": start} for at, start in hanging.start_offsets.items()]
             print_json({**asdict(hanging), "start_offsets": starts})
         return
-    header = (
-        *("Topic", "Partition", "TransactionalId", "ProducerId", "ProducerEpoch"),
-        *("StartOffset", "LastTimestamp", "Duration(min)"),
-    )
-    print_table(header, [row for hanging in found for row in _hanging_rows(hanging)])
+    print_table(HANGING, [row for hanging in found for row in _hanging_rows(hanging)])
 
 
 def _hanging_rows(hanging: HangingTransaction) -> list[tuple[object, ...]]:
@@ -211,7 +207,6 @@ def show_fencings(
         for one in found:
             print_json(one._asdict())
         return
-    header = ("ENTRY", "TIME", "TRANSACTIONAL-ID", "PRODUCER", "NEW-EPOCH", "WRITER", "WHY")
     rows = [
         (
             *(one.entry, iso(one.timestamp_ms), one.transactional_id, one.producer_id, one.epoch),
@@ -219,7 +214,7 @@ def show_fencings(
         )
         for one in found
     ]
-    print_table(header, rows)
+    print_table(FENCINGS, rows)
 
 
 @app.command("abort", cls=Command)
@@ -294,7 +289,7 @@ def resolve(
         for transactional_id, why in waiting.items():
             print_json({"transactional_id": transactional_id, "waiting_for": why})
         return
-    print_table(("TransactionalId", "WaitingFor"), [*waiting.items()])
+    print_table(RESOLVED, [*waiting.items()])
 
 
 def _print_done(what: str, after: TransactionDescription, *, as_json: bool) -> None:

@@ -9,6 +9,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from spark_eos.errors import ConfigError
+from spark_eos.storage.machines.address import url_of
 from spark_eos.storage.machines.door import Admitting, Door
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.security import Access
@@ -22,7 +23,8 @@ __all__ = ["Server"]
 class Server:
     """Serves the page of some logs at one address.
 
-    ``url`` is known before `run`, also if ``port`` is 0: then the system chooses a free one.
+    ``url`` is where this machine reaches it. It is known before `run`, also if ``port`` is 0: then the system chooses a
+    free one.
     """
 
     def __init__(
@@ -40,8 +42,8 @@ class Server:
         self._closing = threading.Event()
         self._socket = _listen(host, port)
         self._server: uvicorn.Server | None = None
-        shown = f"[{host}]" if ":" in host else host
-        self.url = f"http://{shown}:{self._socket.getsockname()[1]}/"
+        self.port = self._socket.getsockname()[1]
+        self.url = f"{url_of(host, self.port)}/"
 
     def run(self) -> None:
         """Serve until a signal, or `stop`, ends it."""

@@ -14,7 +14,9 @@ import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.cli.command import main
+from spark_eos.cli.usage.columns import tables_of
 from spark_eos.cli.usage.examples import EXAMPLES
+from spark_eos.cli.usage.table import Columns
 from tests.cli.test_help import COMMANDS
 
 
@@ -113,8 +115,12 @@ def test_the_examples_run(name, prepared, tmp_path, monkeypatch, capfdbinary):
             main(["tables", "create", "LOG", "--name", "daily", "--topic", "prices", "--format", "delta"])
             == 0
         )
+    printed = set()
+    names = Columns.names.fget
+    monkeypatch.setattr(Columns, "names", property(lambda one: printed.add(one.command) or names(one)))
     for example in EXAMPLES[name]:
         run(example, capfdbinary)
+    assert printed <= {table.command for table in tables_of(f"eoslog {name}")}, "its help has these columns"
     done = DONE.get(name)
     assert done is None or done(Admin(str(folder / "LOG")))
 

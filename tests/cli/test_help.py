@@ -15,6 +15,7 @@ import typer
 from spark_eos import Admin, Consumer, TopicPartition
 from spark_eos.cli.command import app, main
 from spark_eos.cli.parsing import Command, Commands
+from spark_eos.cli.usage.columns import TABLES
 
 ROOT = Path(__file__).parent.parent.parent
 DRAWN = "╭│─\x1b"
@@ -108,6 +109,18 @@ def test_every_argument_and_option_has_a_help_text(names):
     for param in COMMANDS[names].params:
         assert param.help[0].isupper() or param.help.startswith("Kafka"), param.name
         assert param.help.endswith((".", "}")), param.name
+
+
+def test_the_columns_of_each_table_are_in_the_help_of_its_command(capsys):
+    """That a command prints no other ones: tests/cli/test_examples.py."""
+    for table in TABLES:
+        assert main([*table.command.split(), "--help"]) == 0
+        _, _, shown = capsys.readouterr().out.partition(f"\nColumns{table.of and f' of {table.of}'}:\n")
+        listed = shown.partition("\n\n")[0]
+        assert tuple(re.findall("^  ([^ ].*?)  ", listed, re.MULTILINE)) == table.names
+        assert "".join("".join(pair) for pair in table.meanings.items()).replace(" ", "") == re.sub(
+            r"\s", "", listed
+        )
 
 
 @pytest.mark.parametrize("names", [*COMMANDS], ids=" ".join)

@@ -17,6 +17,7 @@ import pytest
 from spark_eos import Admin, Producer
 from spark_eos.cli import output
 from spark_eos.cli.progress import Progress
+from spark_eos.cli.usage.table import Columns
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -172,5 +173,5 @@ def test_progress_elsewhere():
 
 
 def test_cells_without_a_value(capsys):
-    output.print_table(("A", "B"), [(None, 1), ("", "long")])
+    output.print_table(Columns("show", {"A": "One.", "B": "Another."}), [(None, 1), ("", "long")])
     assert capsys.readouterr().out == "A  B\n-  1\n-  long\n"

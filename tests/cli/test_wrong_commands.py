@@ -46,6 +46,12 @@ def said(capsys, command, url, code):
         ("groups --describe --group g LOG", "No such option '--describe': write eoslog groups describe"),
         ("groups lst LOG", "No such command 'lst'; did you mean list?"),
         ("keys LOG", "there is eoslog encryption keys"),
+        (
+            "fence LOG till-1",
+            "there is eoslog transactions fencings, eoslog transactions abort, eoslog transactions force-",
+        ),
+        ("reset LOG", "there is eoslog groups reset-offsets"),
+        ("delete-topic LOG orders", "there is eoslog topics delete"),
         ("create LOG orders", "there is eoslog topics create, eoslog tables create"),
         ("topic LOG", "did you mean topics?"),
         ("topics list localhost:9092", "'localhost:9092' is a server, and there are none"),

@@ -149,7 +149,7 @@ def test_the_form_that_asks_for_the_token(browser, colours):
         browser.new_context(color_scheme=colours) as context,
     ):
         page = context.new_page()
-        page.goto(server.url.replace("0.0.0.0", "127.0.0.1"))
+        page.goto(server.url)
         page.get_by_label("Token").fill("not the token at all")
         page.keyboard.press("Enter")
         page.get_by_text("This is not the token").wait_for()

@@ -81,7 +81,7 @@ def told(log):
     server = Server([Follower(log.url)], Access(token := new_token(), "0.0.0.0"), host="0.0.0.0")
     thread = threading.Thread(target=server.run)
     thread.start()
-    yield server.url.replace("0.0.0.0", "127.0.0.1"), token
+    yield server.url, token
     server.stop()
     thread.join(20)
     assert not thread.is_alive()

@@ -24,6 +24,7 @@ from spark_eos.errors import (
     StoreUnavailableError,
 )
 from spark_eos.storage import MemoryStore
+from spark_eos.storage.machines.address import url_of
 from spark_eos.testing import FaultyStore
 from spark_eos.ui.answers import settings
 from spark_eos.ui.app import create_app
@@ -633,6 +634,21 @@ def test_the_head_of_a_request_has_a_bound_where_httptools_is_installed(log, mon
         assert http.get(server.url, headers={"x": "x" * 200_000}).status_code == 400
 
 
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:80"),
+        ("shop.example", "http://shop.example:80"),
+        ("::1", "http://[::1]:80"),
+        ("0.0.0.0", "http://127.0.0.1:80"),
+        ("::", "http://[::1]:80"),
+        ("", "http://127.0.0.1:80"),
+    ],
+)
+def test_an_address_that_can_be_opened(host, shown):
+    assert url_of(host, 80) == shown
+
+
 @pytest.mark.deep
 def test_the_command_names_its_address_and_token(log_url):
     import httpx
@@ -641,7 +657,7 @@ def test_the_command_names_its_address_and_token(log_url):
     command = [sys.executable, "-m", "spark_eos", "ui", log_url, "--host", "0.0.0.0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         said = json.loads(process.stdout.readline())
-        url = said["url"].replace("0.0.0.0", "127.0.0.1")
+        url = said["url"]
         header = {"authorization": f"Bearer {said['token']}"}
         assert httpx.get(f"{url}session").status_code == 401
         assert httpx.get(f"{url}session", headers=header).json()["logs"][0]["name"] == "log"

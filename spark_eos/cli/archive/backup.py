@@ -11,6 +11,7 @@ from spark_eos.cli.options import ConfigFile, Json, Url, at_most_one, store_sett
 from spark_eos.cli.output import counted, print_json, print_table
 from spark_eos.cli.parsing import Command, Commands
 from spark_eos.cli.progress import Progress
+from spark_eos.cli.usage.columns import BACKUPS
 
 if TYPE_CHECKING:
     from spark_eos.backup import Backup, Freed
@@ -156,7 +157,7 @@ def list_(repository: _Repository, command_config: ConfigFile = None, as_json: J
             print_json(_plain(one))
         return
     print_table(
-        ("NAME", "CREATED", "ENTRIES", "FROM", "TO", "FILES", "BYTES", "NEW-BYTES"),
+        BACKUPS,
         [
             (
                 *(

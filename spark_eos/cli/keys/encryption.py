@@ -9,6 +9,7 @@ import typer
 from spark_eos.cli.options import ConfigFile, Json, Url, open_log
 from spark_eos.cli.output import counted, print_json, print_table
 from spark_eos.cli.parsing import Command, Commands
+from spark_eos.cli.usage.columns import KEYS
 
 __all__ = ["app"]
 
@@ -38,7 +39,7 @@ def keys(
             print_json({**one._asdict(), "may_be_destroyed": one.may_be_destroyed if one.key_id else None})
         return
     print_table(
-        ["KEY", "FILES", "BYTES", "UNREFERENCED", "MAY BE DESTROYED"],
+        KEYS,
         [
             [one.key_id or "(plain files)", *one[1:], one.may_be_destroyed if one.key_id else None]
             for one in found

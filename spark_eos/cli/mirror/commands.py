@@ -12,6 +12,7 @@ from spark_eos.cli.maintain import seconds_of, stoppable, until_stopped
 from spark_eos.cli.options import ConfigFile, Json, Url, commas, name_value, properties_file, store_settings
 from spark_eos.cli.output import counted, print_json, print_table, printable
 from spark_eos.cli.parsing import Command, Commands
+from spark_eos.cli.usage.columns import MIRRORED
 from spark_eos.errors import ConfigError, InvalidRequestError
 
 __all__ = ["Brokers", "KafkaConfig", "Name", "app", "tell"]
@@ -174,8 +175,7 @@ def offsets(
             for one in found:
                 print_json(one._asdict())
             return
-        header = ("KAFKA-TOPIC", "PARTITION", "TOPIC", "KAFKA-OFFSET", "LOG-OFFSET", "SAME-OFFSETS")
-        print_table(header, [(*one[:5], "yes" if one.is_same else "no") for one in found])
+        print_table(MIRRORED, [(*one[:5], "yes" if one.is_same else "no") for one in found])
         return
     if topic is None or partition is None or (kafka is not None and log_offset is not None):
         raise ConfigError("to look an offset up, give --topic, --partition, and one of --kafka and --log")

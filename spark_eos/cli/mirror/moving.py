@@ -13,6 +13,7 @@ from spark_eos.cli.mirror.to_kafka import app
 from spark_eos.cli.options import ConfigFile, Json, Url, commas, open_log, properties_file, store_settings
 from spark_eos.cli.output import counted, print_json, print_table
 from spark_eos.cli.parsing import Command
+from spark_eos.cli.usage.columns import MOVED
 from spark_eos.errors import ConfigError
 
 __all__ = ["app"]
@@ -96,13 +97,12 @@ def group(
     from spark_eos.mirror.moving.group import move_group
 
     log = open_log(url, command_config)
-    ours, theirs = ("TOPIC", "LOG-OFFSET"), ("KAFKA-TOPIC", "KAFKA-OFFSET")
+    from_, to = ("TOPIC", "LOG-OFFSET"), ("KAFKA-TOPIC", "KAFKA-OFFSET")
     rows: list[tuple[object, ...]]
     if back:
         target = _target(name, bootstrap_server, kafka_config)
         returned = move_group_back(log, target, name, group_id, timeout_s=timeout, accept_loss=accept_loss)
         rows = [(group_id, *one) for one in returned]
-        header = ("GROUP", ours[0], "PARTITION", ours[1], *theirs)
     else:
         kafka = _kafka(name, bootstrap_server, kafka_config)
         moved = move_group(log, kafka, name, group_id, timeout_s=timeout, accept_loss=accept_loss)
@@ -111,14 +111,18 @@ def group(
             for one in moved
             if one.wanted is not None
         ]
-        header = ("GROUP", theirs[0], "PARTITION", theirs[1], *ours)
+        from_, to = to, from_
+    columns = MOVED.only("GROUP", from_[0], "PARTITION", from_[1], *to)
     if as_json:
         for row in rows:
             print_json(
-                {label.lower().replace("-", "_"): value for label, value in zip(header, row, strict=True)}
+                {
+                    label.lower().replace("-", "_"): value
+                    for label, value in zip(columns.names, row, strict=True)
+                }
             )
     else:
-        print_table(header, rows)
+        print_table(columns, rows)
 
 
 @app.command("checkpoint", cls=Command)

@@ -11,6 +11,7 @@ from spark_eos.cli.mirror.commands import Brokers, KafkaConfig, Name, app, tell
 from spark_eos.cli.options import ConfigFile, Json, Url, commas, name_value, properties_file, store_settings
 from spark_eos.cli.output import counted, print_json, print_table
 from spark_eos.cli.parsing import Command
+from spark_eos.cli.usage.columns import SENT
 from spark_eos.errors import ConfigError
 
 __all__ = ["app"]
@@ -181,8 +182,7 @@ def sent(
                 for one in found:
                     print_json(one._asdict())
                 return
-            header = ("TOPIC", "PARTITION", "KAFKA-TOPIC", "LOG-OFFSET", "KAFKA-OFFSET", "LAG")
-            print_table(header, [tuple(one) for one in found])
+            print_table(SENT, [tuple(one) for one in found])
             return
         wanted = [one for one in found if one.partition == partition]
         if topic is None or partition is None or (kafka is not None and log_offset is not None):

@@ -11,6 +11,7 @@ from spark_eos.cli.operate.text import age_text, estimated, size_text
 from spark_eos.cli.options import ConfigFile, Json, Urls, open_logs, store_settings
 from spark_eos.cli.output import NOTHING, print_json, print_table, printable
 from spark_eos.cli.parsing import Command
+from spark_eos.cli.usage.columns import LAG
 from spark_eos.errors import GroupIdNotFoundError
 
 if TYPE_CHECKING:
@@ -159,24 +160,17 @@ def _print_json(
 def _print(rows: Sequence[_Row], problems: Sequence[QueryAcross], *, is_summed: bool, has_logs: bool) -> None:
     from spark_eos.monitoring import Lag
 
-    more: list[tuple[str, Callable[[Lag | LagTotal], object]]] = []
-    if any(row.lag.held_back for row in rows):
-        more.append(("HELD-BACK", lambda one: one.held_back))
-    if any(row.lag.lost for row in rows):
-        more.append(("LOST", lambda one: one.lost))
+    more: dict[str, Callable[[Lag | LagTotal], object]] = {
+        "HELD-BACK": lambda one: one.held_back,
+        "LOST": lambda one: one.lost,
+    }
+    if not any(row.lag.held_back for row in rows):
+        del more["HELD-BACK"]
+    if not any(row.lag.lost for row in rows):
+        del more["LOST"]
     logs = ("LOG", "READS") if has_logs else ()
     places = ("PARTITIONS",) if is_summed else ("TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET")
-    header = (
-        *logs,
-        "KIND",
-        "NAME",
-        *places,
-        "LAG",
-        "RECORDS",
-        "BYTES",
-        "BEHIND",
-        *(name for name, _ in more),
-    )
+    columns = LAG.only(*logs, "KIND", "NAME", *places, "LAG", "RECORDS", "BYTES", "BEHIND", *more)
     table: list[tuple[object, ...]] = []
     for log, source, one in rows:
         place: tuple[object, ...]
@@ -184,13 +178,13 @@ def _print(rows: Sequence[_Row], problems: Sequence[QueryAcross], *, is_summed: 
             place = (one.topic, one.partition, one.committed, one.last_stable_offset)
         else:
             place = (one.partitions,)
-        figures = (*measures(one), *(value(one) for _, value in more))
+        figures = (*measures(one), *(value(one) for value in more.values()))
         table.append((*(log, source)[: len(logs)], one.kind, one.name, *place, one.offsets, *figures))
     for query in problems:
         topic = () if is_summed else (query.topic,)
         row = (*(query.log, None)[: len(logs)], "query", query.name, *topic)
-        table.append((*row, *[None] * (len(header) - len(row))))
-    print_table(header, table)
+        table.append((*row, *[None] * (len(columns.names) - len(row))))
+    print_table(columns, table)
     for query in problems:
         print(printable(f"{query.name}, {query.topic}: {query.problem}"))
 

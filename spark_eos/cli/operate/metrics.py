@@ -168,6 +168,7 @@ def _served(watches: Sequence[LogWatch], address: tuple[str, int] | None) -> Ite
 
     from spark_eos.cli.operate.metrics_server import MetricsServer
     from spark_eos.monitoring.metrics.prometheus import sources_of
+    from spark_eos.storage.machines.address import url_of
 
     registry = CollectorRegistry()
     for watch in watches:
@@ -177,8 +178,7 @@ def _served(watches: Sequence[LogWatch], address: tuple[str, int] | None) -> Ite
         server = MetricsServer(host, port, make_wsgi_app(registry))
     except OSError as error:
         raise ConfigError(f"--serve {host}:{port}: {error.strerror or error}; choose another one") from error
-    shown = f"[{host}]" if ":" in host else host
-    print(f"serving http://{shown}:{server.server_port}/metrics", file=sys.stderr, flush=True)
+    print(f"serving {url_of(host, server.server_port)}/metrics", file=sys.stderr, flush=True)
     try:
         yield
     finally:

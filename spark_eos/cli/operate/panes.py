@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from spark_eos.cli.operate.lag import badness, measures
 from spark_eos.cli.operate.text import age_text, rate_text, size_text
 from spark_eos.cli.output import NOTHING, counted, printable
+from spark_eos.cli.usage.columns import ACTIVE_TOPICS, OPEN_TRANSACTIONS, READERS
 from spark_eos.monitoring import Activity, Lag, LagTotal, OpenTransaction, TopicActivity, totals
 
 __all__ = ["MOST_ROWS", "PANES", "Pane", "Table", "head_lines", "table"]
@@ -114,8 +115,7 @@ def _readers(look: Activity, by_partition: bool) -> Iterable[Lag | LagTotal]:
 
 
 def _reader_header(by_partition: bool) -> tuple[str, ...]:
-    places = ("TOPIC", "PART") if by_partition else ("PARTS",)
-    return ("KIND", "NAME", *places, "LAG", "RECORDS", "BYTES", "BEHIND", "HELD")
+    return READERS.without(*(("PARTS",) if by_partition else ("TOPIC", "PART"))).names
 
 
 def _reader_cells(one: Lag | LagTotal) -> tuple[str, ...]:
@@ -192,7 +192,7 @@ PANES = (
             "name": lambda one: one.name,
         },
         lambda one: (one.name,),
-        lambda _: ("TOPIC", "PARTITIONS", "RECORDS/S", "BYTES/S", "OFFSETS", "HELD"),
+        lambda _: ACTIVE_TOPICS.names,
         _topic_cells,
     ),
     Pane(
@@ -204,7 +204,7 @@ PANES = (
             "name": lambda one: (one.transactional_id, one.producer_id),
         },
         _transaction_names,
-        lambda _: ("TRANSACTIONAL-ID", "STATE", "AGE", "TIMEOUT", "HELD", "WHERE", "GROUPS"),
+        lambda _: OPEN_TRANSACTIONS.names,
         _transaction_cells,
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from typing import Annotated
 
@@ -55,6 +56,7 @@ def ui(
         import uvicorn  # noqa: F401
     except ModuleNotFoundError as error:
         raise ConfigError(f"eoslog ui needs the package {error.name}: pip install 'spark-eos[ui]'") from None
+    from spark_eos.storage.machines.address import url_of
     from spark_eos.ui.follower import Follower
     from spark_eos.ui.security import Access, is_loopback, new_token
     from spark_eos.ui.server import Server
@@ -70,6 +72,8 @@ def ui(
         print_json({"url": server.url, "token": token if made else None})
     else:
         print(server.url)
+        if host in {"0.0.0.0", "::"}:  # noqa: S104
+            print(f"from other machines: {url_of(socket.gethostname(), server.port)}/")
         if made:
             print(f"token: {token}")
     sys.stdout.flush()

@@ -11,6 +11,7 @@ from spark_eos.cli.options import ConfigFile, Json, Url, admin
 from spark_eos.cli.output import print_json, print_table
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.topics.selection import matching, named, selected
+from spark_eos.cli.usage.columns import PARTITIONS, TOPICS
 from spark_eos.cli.usage.completion import topic_names
 from spark_eos.errors import UnknownTopicOrPartitionError
 
@@ -48,7 +49,7 @@ def list_topics(
         (one.name, len(one.partitions), sum(part.end - part.start for part in one.partitions))
         for one in described
     ]
-    print_table(("TOPIC", "PARTITIONS", "OFFSETS"), rows)
+    print_table(TOPICS, rows)
     for one in described:
         if one.schema_error:
             print(f"error: {one.schema_error}")
@@ -123,6 +124,6 @@ def print_topic(topic: TopicDescription, *, as_json: bool) -> None:
     for column in columns:
         print(f"  {column['name']}: {column['type']}{'' if column['nullable'] else ' not null'}")
     print_table(
-        ("PARTITION", "START", "END", "LSO"),
+        PARTITIONS,
         [(part.partition, part.start, part.end, part.lso) for part in topic.partitions],
     )

@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 from spark_eos.errors import ConfigError
 from spark_eos.storage.forks import tell_in_child
 from spark_eos.storage.group_channel import GroupChannel
+from spark_eos.storage.machines.address import split_address
 from spark_eos.storage.machines.channel import MachinesChannel
 from spark_eos.storage.machines.hint import Hint, StoredHints
 from spark_eos.storage.machines.mailbox import Host
@@ -22,7 +22,7 @@ from spark_eos.storage.machines.message import Peer
 from spark_eos.storage.machines.objects import RequestObjects
 from spark_eos.storage.store import Store
 
-__all__ = ["NetworkChannel", "check_installed", "split_address"]
+__all__ = ["NetworkChannel", "check_installed"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -88,16 +88,6 @@ def _aside(work: Callable[[], Any]) -> Future[Any]:
     except RuntimeError:  # The interpreter ends.
         run()
     return future
-
-
-def split_address(text: str) -> tuple[str, int]:
-    """Host and port of ``host``, ``host:port`` or ``[::1]:port``; 0, any free port, if it has none.
-
-    The text was checked with the settings (`spark_eos.config.store`).
-    """
-    parts = urlsplit(f"//{text}")
-    assert parts.hostname is not None
-    return parts.hostname, parts.port or 0
 
 
 def check_installed() -> None:
