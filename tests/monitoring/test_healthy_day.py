@@ -1,4 +1,4 @@
-"""A day of a log that is used as it should be: whoever looks is not called."""
+"""A day of a log that is used as it should be: no look at it finds a trouble."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ class Day:
         self.read = dict.fromkeys(range(TOPICS["clicks"]), 0)
 
     def member(self):
-        made = Consumer(self.log, {"group.id": "billing", "enable.auto.commit": False, "auto.offset.reset": "earliest"})
+        made = Consumer(
+            self.log, {"group.id": "billing", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+        )
         made.subscribe(["orders", "payments"])
         return made
 
