@@ -30,6 +30,7 @@ __all__ = [
     "MINIO",
     "Server",
     "azurite",
+    "free_port",
     "installed",
     "make_container",
     "minio",
@@ -46,7 +47,7 @@ _ACCOUNT = "devstoreaccount1"
 _ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 """Azurite's own, the same everywhere."""
 
-_START_S = 60.0
+_START_S = 300.0
 
 
 _VARIABLES = {
@@ -85,7 +86,7 @@ def minio(folder: Path, bucket: str = "bucket", *, certificates: Path | None = N
     command = installed(MINIO)
     assert command, "MinIO is not installed: scripts/servers"
     (folder / bucket).mkdir(parents=True)
-    port = _free_port()
+    port = free_port()
     address = f"{'https' if certificates else 'http'}://127.0.0.1:{port}"
     arguments = [
         "server",
@@ -114,7 +115,7 @@ def azurite(container: str = "container") -> Iterator[Server]:
     """Azurite, with its data in memory, until the context ends."""
     command = installed(AZURITE)
     assert command, "Azurite is not installed: scripts/servers"
-    port = _free_port()
+    port = free_port()
     arguments = [
         "--blobHost",
         "127.0.0.1",
@@ -282,7 +283,12 @@ def shared_access(container: str, permissions: str, *, expires: str = "2099-01-0
     )
 
 
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+def free_port() -> int:
+    """A port of the loopback address for a server that must be told one.
+
+    For a minute nobody else is given it: a connection that was closed on this side still counts. Servers may listen
+    there all the same, as they do when they are started again (``SO_REUSEADDR``).
+    """
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
+        server.accept()[0].close()
+        return int(server.getsockname()[1])
