@@ -108,6 +108,7 @@ def test_a_browser_that_comes_back_begins_at_a_snapshot(monkeypatch):
     follower = Follower(log.store)
     asked_by(follower, 1)
     write(log, 450)
+    log.maintenance.snapshot()
     follower.poll()
     applied = []
     apply_entry = timeline.apply_entry
