@@ -208,7 +208,7 @@ def make_container(address: str, container: str) -> None:
     deadline = time.monotonic() + _START_S
     while True:
         try:
-            urllib.request.urlopen(request, timeout=10).close()  # noqa: S310
+            urllib.request.urlopen(request, timeout=60).close()  # noqa: S310
         except urllib.error.HTTPError as error:
             if error.code != 409:  # It is there.
                 raise
@@ -263,7 +263,7 @@ def _answer(asked: urllib.request.Request) -> str:
     deadline = time.monotonic() + _START_S
     while True:
         try:
-            with urllib.request.urlopen(asked, timeout=10) as answer:  # noqa: S310  (the server's own address)
+            with urllib.request.urlopen(asked, timeout=60) as answer:  # noqa: S310  (the server's own address)
                 return str(answer.read().decode())
         except urllib.error.HTTPError as error:
             if b"not initialized" not in error.read() or time.monotonic() >= deadline:
