@@ -21,6 +21,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import EosLogError
 from spark_eos.log import log as log_module
+from spark_eos.log.clock import SYSTEM
 from spark_eos.log.data.planner import end_offset, plan
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches
@@ -134,11 +135,25 @@ class Bench:
 
     def spoil(self, store):
         """Let the process commit through ``store``."""
-        log_module._SHARED[open_store(self.url).url] = Log.open(store, retry=log_module.Retry(deadline_s=0.2))
+        log = Log.open(store, Waiting(), log_module.Retry(deadline_s=0.2))
+        log_module._SHARED[open_store(self.url).url] = log
 
     def forget(self):
         """As another process: nothing is known of the log but its URL."""
         log_module._SHARED.pop(open_store(self.url).url, None)
+
+
+class Waiting(SYSTEM.__class__):
+    """A clock by which deadlines pass while a call waits, and not while the machine has other work."""
+
+    def __init__(self):
+        self._waited_s = 0.0
+
+    def monotonic(self):
+        return self._waited_s
+
+    def sleep(self, seconds):
+        self._waited_s += seconds
 
 
 class HandMade:
