@@ -233,7 +233,7 @@ def test_an_open_transaction():
     found = world.look()
     assert (found["transactions.open",], found["transactions.late",]) == (1, 1)
     assert found["topic.lso_lag", "t"] == 3
-    assert found["topic.open_transaction.age", "t"] == pytest.approx(60, abs=30)
+    assert 60 <= found["topic.open_transaction.age", "t"] < 3600
     assert found["transactions.oldest.age",] == found["topic.open_transaction.age", "t"]
     assert clock.now_ms() > 0
     producer.abort_transaction()
