@@ -377,7 +377,7 @@ def test_avro_records_and_a_registry_that_is_not_asked(page, log, follower):
 
 def test_objects_are_counted(page, follower):
     ask(page, "count-objects")
-    storage._counting(follower).wait(20)
+    storage._counting(follower).wait(60)
     answer = ask(page, "storage").json()
     assert answer["counted"]["result"]["objects"] == len([*follower.store.list("")])
     assert answer["count"] == 50  # Rows of a page.
