@@ -21,7 +21,6 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import EosLogError
 from spark_eos.log import log as log_module
-from spark_eos.log.clock import SYSTEM
 from spark_eos.log.data.planner import end_offset, plan
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches
@@ -34,6 +33,7 @@ from spark_eos.spark.sink.source_progress import plans
 from spark_eos.spark.source.offsets import SourceOffset
 from spark_eos.spark.start import start_query
 from spark_eos.storage import NO_SETTINGS, open_store
+from tests.log.fakes import Waiting
 from tests.sparks import SPARK
 from verification.specification import query_trace
 
@@ -141,19 +141,6 @@ class Bench:
     def forget(self):
         """As another process: nothing is known of the log but its URL."""
         log_module._SHARED.pop(open_store(self.url).url, None)
-
-
-class Waiting(SYSTEM.__class__):
-    """A clock by which deadlines pass while a call waits, and not while the machine has other work."""
-
-    def __init__(self):
-        self._waited_s = 0.0
-
-    def monotonic(self):
-        return self._waited_s
-
-    def sleep(self, seconds):
-        self._waited_s += seconds
 
 
 class HandMade:

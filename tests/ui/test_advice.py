@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
