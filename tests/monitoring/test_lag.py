@@ -322,8 +322,11 @@ def test_any_history_against_what_readers_would_read(seed):
     log = Log.create(MemoryStore(), snapshot_interval=8, config=RETIRED_AT_ONCE)
     Admin(log).create_topic("t", 1)
     topic_id = log.state.topics["t"].topic_id
+    settings = {"transaction.timeout.ms": 900_000}
     with ExitStack() as stack:
-        producers = [stack.enter_context(Producer(log, {"transactional.id": f"x{n}"})) for n in range(3)]
+        producers = [
+            stack.enter_context(Producer(log, settings | {"transactional.id": f"x{n}"})) for n in range(3)
+        ]
         for producer in producers:
             producer.init_transactions()
         is_open = [False] * 3
