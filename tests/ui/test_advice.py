@@ -12,6 +12,7 @@ from spark_eos.storage import MemoryStore
 from spark_eos.ui.areas.groups import show_group, show_query
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.question import Question
+from tests.log.fakes import Waiting
 
 T0 = TopicPartition("t", 0)
 
@@ -32,7 +33,7 @@ def send(log, count):
 
 
 def advice(log, name="g"):
-    return show_group(Follower(log.store), Question({"group": name}))["advice"]
+    return show_group(Follower(log.store, clock=Waiting()), Question({"group": name}))["advice"]
 
 
 def late(log):
@@ -65,7 +66,7 @@ def test_a_group_without_a_member(log):
 
 def test_a_reader_that_has_come_since_the_last_look(log):
     """All readers are measured now and then; the list of groups names each one at once, and leads here."""
-    follower = Follower(log.store)
+    follower = Follower(log.store, clock=Waiting())
     Admin(log).alter_group_offsets("g", {T0: 2})
     follower.poll()
     assert show_group(follower, Question({"group": "g"}))["lag"] == 3
@@ -110,7 +111,7 @@ def copy(log):
 def test_a_query(log):
     copy(log)
     late(log)
-    (one,) = show_query(Follower(log.store), Question({"query": "copy"}))["advice"]
+    (one,) = show_query(Follower(log.store, clock=Waiting()), Question({"query": "copy"}))["advice"]
     assert one["text"].startswith("query 'copy' is 3 records and ")
     assert "start it again on its checkpoint" in one["text"]
 

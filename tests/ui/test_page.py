@@ -30,7 +30,7 @@ from spark_eos.ui.areas import storage
 from spark_eos.ui.areas.health import job_of
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.security import COOKIE, Access
-from tests.log.fakes import FakeClock
+from tests.log.fakes import FakeClock, Waiting
 from tests.ui.browsing import served
 
 with warnings.catch_warnings():
@@ -56,7 +56,7 @@ def log():
 
 @pytest.fixture
 def follower(log):
-    made = Follower(log.store)
+    made = Follower(log.store, clock=Waiting())  # What it remembers for seconds does not grow old meanwhile.
     yield made
     made.close()
 
@@ -391,7 +391,7 @@ def test_records_around_a_damaged_batch(tmp_path):
             producer.send("t", b"value %d" % number)
     (damaged,) = (file for file in tmp_path.glob("data/t-*/*") if b"value 2" in file.read_bytes())
     damaged.write_bytes(damaged.read_bytes().replace(b"value 2", b"value 9"))
-    follower = Follower(str(tmp_path))
+    follower = Follower(str(tmp_path), clock=Waiting())
     page = client(follower)
     page.headers["x-csrf-token"] = page.get("/session").json()["csrf"]
     for fields in ({}, {"from": "start"}, {"back": True, "search": "value"}):
@@ -575,7 +575,7 @@ def test_a_log_that_is_not_looked_at_is_polled_rarely(log):
 
 
 def test_questions_about_the_state_cost_no_request(page, follower):
-    ask(page, "overview")  # It looks which snapshots there are, once in a minute.
+    ask(page, "overview")  # It looks which snapshots there are, once in half a minute.
     before = follower.store.requests
     for _ in range(20):
         for area in ("overview", "topics", "groups", "transactions", "publications"):
@@ -585,7 +585,7 @@ def test_questions_about_the_state_cost_no_request(page, follower):
 
 def test_many_partitions_are_paged(log):
     Admin(log).create_topic("wide", 10_000)
-    follower = Follower(log.store)
+    follower = Follower(log.store, clock=Waiting())
     page = client(follower)
     page.headers["x-csrf-token"] = page.get("/session").json()["csrf"]
     answer = ask(page, "topic", topic="wide", first=9_990)
