@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
+from spark_eos.clients.consumer.heartbeat import HeartbeatThread
 from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import PartitionOffset, SourceProgress
@@ -12,6 +13,7 @@ from spark_eos.storage import MemoryStore
 from spark_eos.ui.areas.groups import show_group, show_query
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.question import Question
+from tests.clients.group_world import beats
 from tests.log.fakes import Waiting
 
 T0 = TopicPartition("t", 0)
@@ -90,10 +92,12 @@ def test_a_group_whose_members_have_left(log):
     assert one["text"].endswith("and has no members; start its consumers again")
 
 
-def test_a_group_with_members(log):
+def test_a_group_with_members(log, monkeypatch):
+    monkeypatch.setattr(HeartbeatThread, "start", lambda _thread: None)
     with Consumer(log, {"group.id": "g", "enable.auto.commit": False}) as consumer:
         consumer.subscribe(["t"])
         consumer.poll(0)
+        beats(consumer).step()
         consumer.commit({T0: 1})
         late(log)
         (one,) = advice(log)
