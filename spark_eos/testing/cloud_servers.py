@@ -286,8 +286,8 @@ def shared_access(container: str, permissions: str, *, expires: str = "2099-01-0
 def free_port() -> int:
     """A port of the loopback address for a server that must be told one.
 
-    Nobody else is given it for a minute, because a connection to it was closed on this side. The server may listen
-    there all the same, as one does that is started again (``SO_REUSEADDR``).
+    The system gives it to no other program for a minute: a connection to it was closed on this side. A server may
+    listen there all the same, as one does that is started again (``SO_REUSEADDR``).
     """
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
         server.accept()[0].close()
