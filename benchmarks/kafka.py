@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks import jars
 from benchmarks.jars import Missing
+from spark_eos.testing.cloud_servers import free_port
 
 __all__ = ["Broker"]
 
@@ -54,7 +55,7 @@ class Broker:
         self._java = java
         self.data = folder / "data"
         self.data.mkdir(parents=True)
-        self._port, controller = _free_ports(2)
+        self._port, controller = free_port(), free_port()
         self.address = f"127.0.0.1:{self._port}"
         self._settings = settings = folder / "server.properties"
         text = _SETTINGS.format(port=self._port, controller=controller, folder=self.data)
@@ -112,7 +113,7 @@ class Broker:
         for future in admin.create_topics([kafka.NewTopic(topic, partitions, 1)]).values():
             future.result()
         wanted = {TopicPartition(topic, number): kafka.OffsetSpec.latest() for number in range(partitions)}
-        end = time.monotonic() + 60
+        end = time.monotonic() + 300
         while True:
             try:
                 for asked in admin.list_offsets(wanted).values():
@@ -158,7 +159,7 @@ class Broker:
         return [self._java, f"-Xmx{heap}", "-cp", self._classpath, name, *map(str, arguments)]
 
     def _wait(self, port: int) -> None:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 300
         while time.monotonic() < end:
             if self._process.poll() is not None:
                 break
@@ -173,14 +174,3 @@ def _java_path() -> str | None:
     home = os.environ.get("JAVA_HOME")
     path = os.environ.get("PATH", "")
     return f"{home}/bin{os.pathsep}{path}" if home else path
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from types import FrameType
 from xml.etree import ElementTree as ET
 
+import pytest
+
+from benchmarks import flame
 from benchmarks.flame import WIDTH, sampled, svg
+
+_seen = threading.Event()
 
 
 def _inner() -> None:
-    time.sleep(0.1)
+    while not _seen.is_set():
+        time.sleep(0.001)
 
 
 def _outer() -> None:
     _inner()
 
 
-def test_callers_are_below_whom_they_call() -> None:
+def test_callers_are_below_whom_they_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    def names(frame: FrameType | None) -> Iterator[str]:
+        found = [*in_stack(frame)]
+        if "_inner" in found[0]:
+            _seen.set()
+        return iter(found)
+
+    in_stack = flame._names
+    monkeypatch.setattr(flame, "_names", names)
     stacks = sampled(_outer)
     (stack,) = {
         tuple(name.split(":")[0] for name in stack if "test_flame" in name)

@@ -30,6 +30,7 @@ __all__ = [
     "MINIO",
     "Server",
     "azurite",
+    "free_port",
     "installed",
     "make_container",
     "minio",
@@ -46,7 +47,7 @@ _ACCOUNT = "devstoreaccount1"
 _ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 """Azurite's own, the same everywhere."""
 
-_START_S = 60.0
+_START_S = 300.0
 
 
 _VARIABLES = {
@@ -85,7 +86,7 @@ def minio(folder: Path, bucket: str = "bucket", *, certificates: Path | None = N
     command = installed(MINIO)
     assert command, "MinIO is not installed: scripts/servers"
     (folder / bucket).mkdir(parents=True)
-    port = _free_port()
+    port = free_port()
     address = f"{'https' if certificates else 'http'}://127.0.0.1:{port}"
     arguments = [
         "server",
@@ -114,7 +115,7 @@ def azurite(container: str = "container") -> Iterator[Server]:
     """Azurite, with its data in memory, until the context ends."""
     command = installed(AZURITE)
     assert command, "Azurite is not installed: scripts/servers"
-    port = _free_port()
+    port = free_port()
     arguments = [
         "--blobHost",
         "127.0.0.1",
@@ -207,7 +208,7 @@ def make_container(address: str, container: str) -> None:
     deadline = time.monotonic() + _START_S
     while True:
         try:
-            urllib.request.urlopen(request, timeout=10).close()  # noqa: S310
+            urllib.request.urlopen(request, timeout=60).close()  # noqa: S310
         except urllib.error.HTTPError as error:
             if error.code != 409:  # It is there.
                 raise
@@ -262,7 +263,7 @@ def _answer(asked: urllib.request.Request) -> str:
     deadline = time.monotonic() + _START_S
     while True:
         try:
-            with urllib.request.urlopen(asked, timeout=10) as answer:  # noqa: S310  (the server's own address)
+            with urllib.request.urlopen(asked, timeout=60) as answer:  # noqa: S310  (the server's own address)
                 return str(answer.read().decode())
         except urllib.error.HTTPError as error:
             if b"not initialized" not in error.read() or time.monotonic() >= deadline:
@@ -282,7 +283,12 @@ def shared_access(container: str, permissions: str, *, expires: str = "2099-01-0
     )
 
 
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+def free_port() -> int:
+    """A port of the loopback address for a server that must be told one.
+
+    The system gives it to no other program for a minute: a connection to it was closed on this side. A server may
+    listen there all the same, as one does that is started again (``SO_REUSEADDR``).
+    """
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
+        server.accept()[0].close()
+        return int(server.getsockname()[1])

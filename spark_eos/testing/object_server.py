@@ -192,7 +192,8 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
-        if self.command != "HEAD":
+        # What came behind a 304 would be taken for the next answer on this connection.
+        if self.command != "HEAD" and status != 304:
             self.wfile.write(content)
 
     def _verb(self, key: str, query: dict[str, str]) -> str:

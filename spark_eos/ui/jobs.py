@@ -33,7 +33,10 @@ class Job:
     def start(self, **arguments: Any) -> None:
         """Begin, unless it is at work already."""
         with self._lock:
-            if self._thread is not None and self._thread.is_alive():
+            is_alive = self._thread is not None and self._thread.is_alive()
+            if (
+                is_alive and self._shown["state"] == "running"
+            ):  # Its thread lives a little longer than the work.
                 return
             self.arguments = arguments
             self._stop.clear()

@@ -37,6 +37,7 @@ from spark_eos.maintenance.verify.verify import verify
 from spark_eos.monitoring.status import status_of
 from spark_eos.storage import MemoryStore
 from tests.crashpoints.test_maintenance import Interrupted
+from tests.log.fakes import Waiting
 from tests.maintenance.world import DAY_S, Clock, Watched, append, created, grown, listed, roll, values
 
 pytestmark = pytest.mark.usefixtures("small_pages")
@@ -221,9 +222,10 @@ def test_a_log_that_was_restored_goes_on_in_the_same_repository():
     assert verify_backups(repository, print).whole == ("before", "gone", "after")
 
 
+@pytest.mark.usefixtures("timeless_folders")
 def test_groups_transactions_and_offsets_are_as_they_were(tmp_path):
     log = Log.create(tmp_path / "log")
-    with Producer(log, {"transactional.id": "a", "transaction.timeout.ms": 1000}) as producer:
+    with Producer(log, {"transactional.id": "a", "transaction.timeout.ms": 120_000}) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         producer.send("t", b"open")
@@ -236,10 +238,11 @@ def test_groups_transactions_and_offsets_are_as_they_were(tmp_path):
     back = Log.open(tmp_path / "back")
     assert back.state == state
     assert len(back.state.open_transactions) == 1
-    with Consumer(tmp_path / "back", {"isolation.level": "read_committed"}) as consumer:
+    waiting = Log.open(tmp_path / "back", Waiting())
+    with Consumer(waiting, {"isolation.level": "read_committed"}) as consumer:
         consumer.assign([TopicPartition("t", 0)])
         while Log.open(tmp_path / "back").state.open_transactions:  # It times out as in any log.
-            assert consumer.poll(timeout_ms=100) == []
+            assert consumer.poll(timeout_ms=100_000) == []
     assert [one.transaction.value for one in Log.open(tmp_path / "back").state.producers.values()] == [
         "CompleteAbort"
     ]

@@ -86,7 +86,7 @@ def test_who_asks_nothing_takes_no_descriptors(served, kind):
     with ExitStack() as stack:
         found = []
         for _ in range(400):
-            found.append(stack.enter_context(socket.create_connection((host, int(port)), timeout=5)))
+            found.append(stack.enter_context(socket.create_connection((host, int(port)), timeout=LONGEST_S)))
             found[-1].sendall(STRANGERS[kind])
         for _ in range(3):
             with urllib.request.urlopen(url, timeout=LONGEST_S) as answer:

@@ -225,10 +225,12 @@ def test_clock_says_that_this_machines_is_wrong(clock, capsys, monkeypatch, apar
     assert f"this machine's clock is wrong: it is {told}: set it\n" in capsys.readouterr().out
 
 
-def test_a_group_that_has_committed_nothing(log, clock):
+def test_a_group_that_has_committed_nothing(log, clock, monkeypatch):
+    monkeypatch.setattr(HeartbeatThread, "start", lambda _thread: None)
     with Consumer(log, {"group.id": "g", "enable.auto.commit": False}) as consumer:
         consumer.subscribe(["orders"])
         consumer.poll(0)
+        beats(consumer).step()
         assert levels(look(log, clock)) == []  # There is nothing to read.
         send(log, 150)
         (one,) = look(log, clock).troubles

@@ -37,7 +37,7 @@ def admin(url):
 
 
 def open_transaction(url, transactional_id="app"):
-    producer = Producer(url, {"transactional.id": transactional_id, "transaction.timeout.ms": 5000})
+    producer = Producer(url, {"transactional.id": transactional_id, "transaction.timeout.ms": 900_000})
     producer.init_transactions()
     producer.begin_transaction()
     producer.send("t", b"x", partition=0)
@@ -110,7 +110,7 @@ def test_transactions(url, admin):
     open_transaction(url)
     (listed,) = admin.list_transactions()
     assert listed == admin.describe_transaction("app")
-    assert (listed.transactional_id, listed.state, listed.timeout_ms) == ("app", "Ongoing", 5000)
+    assert (listed.transactional_id, listed.state, listed.timeout_ms) == ("app", "Ongoing", 900_000)
     assert (listed.epoch, listed.number, listed.partitions) == (0, 0, [T0])
     (writer,) = admin.describe_producers("t", 0)
     assert (writer.producer_id, writer.last_sequence, writer.transaction_start) == (listed.producer_id, 0, 0)
@@ -136,7 +136,7 @@ def test_fencing(url, admin):
     with pytest.raises(ProducerFencedError):
         producer.commit_transaction()
     assert [t.transactional_id for t in admin.list_transactions()] == ["app", "new"]
-    assert admin.describe_transaction("app").timeout_ms == 5000
+    assert admin.describe_transaction("app").timeout_ms == 900_000
 
 
 def test_deleting_records(url, admin):

@@ -313,7 +313,7 @@ def test_two_threads_at_the_same_time(log, call):
             getattr(consumer, call)()
     finally:
         consumer.wakeup()
-        other.join(10)
+        other.join(60)
     assert woken
     fill(log, b"0")
     assert values(consumer.poll()) == [b"0"]

@@ -84,13 +84,17 @@ def test_members_in_threads_that_come_and_go(tmp_path):
     url = str(tmp_path / "log")
     Admin(Log.open_or_create(url)).create_topic("in", PARTITIONS)
     total, lock, delivered, failures = 1_500, Lock(), Counter(), []
+    settings = {
+        "group.id": "g",
+        "auto.offset.reset": "earliest",
+        "heartbeat.interval.ms": 10,
+        "session.timeout.ms": 1_000_000,  # Each of them leaves by itself.
+    }
 
     def work(rounds):
         try:
             for _ in range(rounds):
-                with Consumer(
-                    url, {"group.id": "g", "auto.offset.reset": "earliest", "heartbeat.interval.ms": 10}
-                ) as consumer:
+                with Consumer(url, settings) as consumer:
                     consumer.subscribe(["in"])
                     mine = 0
                     while not failures and delivered.total() < total and (rounds == 1 or mine < 40):

@@ -47,7 +47,7 @@ def test_produce_and_consume(servers):
     assert [one.offset for one in done] == list(range(10))
     with pytest.raises(KafkaError):
         KafkaProducer(bootstrap_servers=[servers], max_request_size=5).send("my-topic", b"too long").get(
-            timeout=10
+            timeout=60
         )
 
     consumer = KafkaConsumer(
@@ -97,7 +97,7 @@ def test_a_poll_loop_that_commits_by_hand(servers):
     producer = KafkaProducer(bootstrap_servers=servers, value_serializer=JsonSerializer())
     for number in range(5):
         producer.send("t", number)
-    producer.close(timeout=10)
+    producer.close(timeout=60)
     consumer = KafkaConsumer(
         bootstrap_servers=servers,
         group_id="g",
@@ -120,7 +120,7 @@ def test_a_poll_loop_that_commits_by_hand(servers):
     assert consumer.committed(at) == 5
     consumer.commit_async(
         {at: OffsetAndMetadata(4, "by hand")}, callback=lambda *given: told.append(given)
-    ).get(10)
+    ).get(60)
     consumer.poll()
     assert told[0][1] is None
     assert consumer.committed(at, metadata=True).metadata == "by hand"
@@ -316,11 +316,11 @@ def test_calls_with_a_timeout():
         producer.send("t", b"x", timestamp_ms=1)
     consumer = KafkaConsumer("t", bootstrap_servers=log, group_id="g", auto_offset_reset="earliest")
     consumer.poll(timeout_ms=1000)
-    consumer.commit(timeout_ms=10_000)
-    assert consumer.committed(at, timeout_ms=10_000) == consumer.position(at, timeout_ms=10_000) == 1
-    assert consumer.end_offsets([at], timeout_ms=10_000) == {at: 1}
-    assert consumer.beginning_offsets([at], timeout_ms=10_000) == {at: 0}
-    assert consumer.offsets_for_times({at: 0}, timeout_ms=10_000)[at].offset == 0
+    consumer.commit(timeout_ms=60_000)
+    assert consumer.committed(at, timeout_ms=60_000) == consumer.position(at, timeout_ms=60_000) == 1
+    assert consumer.end_offsets([at], timeout_ms=60_000) == {at: 1}
+    assert consumer.beginning_offsets([at], timeout_ms=60_000) == {at: 0}
+    assert consumer.offsets_for_times({at: 0}, timeout_ms=60_000)[at].offset == 0
     store.before = lambda operation, _: operation != "create" or gate.wait(30)
     with pytest.raises(KafkaTimeoutError, match=r"commit was not done after 0\.05 s"):
         consumer.commit({at: OffsetAndMetadata(0)}, timeout_ms=50)

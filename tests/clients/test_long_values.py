@@ -62,7 +62,7 @@ def test_the_largest_record_of_a_topic(log):
         producer.commit_transaction()
         producer.begin_transaction()
         with pytest.raises(RecordTooLargeError, match=r"has 2001 bytes; at most 2000 .*max.message.bytes"):
-            producer.send("t", bytes(2001)).result(10)
+            producer.send("t", bytes(2001)).result(60)
         producer.abort_transaction()
     assert read(log) == [bytes(2000)]
 
@@ -90,9 +90,9 @@ def test_all_of_a_record_counts(log, limit, way):
         Producer(log, small if limit == "max.request.size" else {}) as producer,
         pytest.raises(RecordTooLargeError, match=f"has {size} bytes.*max.request.size"),
     ):
-        sent(producer, "t").result(10)
+        sent(producer, "t").result(60)
     with Producer(log, {limit: size} if limit == "max.request.size" else {}) as producer:
-        sent(producer, "u").result(10)
+        sent(producer, "u").result(60)
     assert (read(log), read(log, "u")) == ([], [b"12"])
 
 
@@ -123,8 +123,8 @@ def test_rows_of_columns_have_the_limit_of_the_request(log):
     Admin(log).create_topic("t", schema=pa.schema([("a", pa.list_(pa.string()))]))
     with Producer(log, max_request_size=99) as producer:
         with pytest.raises(RecordTooLargeError, match=r"row 1 .* 104 bytes.*limit of 99"):
-            producer.send_arrow("t", pa.table({"a": [["x"], ["y" * 100]]})).result(10)
-        producer.send_arrow("t", pa.table({"a": [["x"], ["y" * 95]]})).result(10)
+            producer.send_arrow("t", pa.table({"a": [["x"], ["y" * 100]]})).result(60)
+        producer.send_arrow("t", pa.table({"a": [["x"], ["y" * 95]]})).result(60)
 
 
 def test_a_transaction_larger_than_the_buffer_is_one_entry(log, store):

@@ -210,12 +210,13 @@ def test_a_position_that_is_out_of_range_is_reset_when_its_turn_has_come(log):
 
 @pytest.mark.usefixtures("by_batch")
 def test_whoever_closes_waits_for_nobody_and_asks_for_no_more(log):
-    gate, waiting = threading.Event(), threading.Event()
+    gate, waiting, by = threading.Event(), threading.Event(), []
 
     def before(_):
         if len(log.store.asked) > 1:
+            by.append(threading.current_thread())
             waiting.set()
-            gate.wait(30)
+            gate.wait(60)
 
     log.store.before = before
     consumer = reader(log, PLACES[:1])
@@ -223,9 +224,10 @@ def test_whoever_closes_waits_for_nobody_and_asks_for_no_more(log):
     assert waiting.wait(30)
     consumer.close()
     assert not gate.is_set()
-    (thread,) = (one for one in threading.enumerate() if one.name.startswith("read-ahead"))
+    (thread,) = by
     gate.set()
-    thread.join(30)
+    thread.join(60)
+    assert not thread.is_alive()
     assert len(log.store.asked) == 2
 
 

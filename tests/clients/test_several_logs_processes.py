@@ -41,7 +41,9 @@ class Counting(WrappedStore):
 def coordinate(urls):
     """Two transactions, of which one was flushed."""
     logs = [Log.open(Counting(open_store(url))) for url in urls]
-    producers = [Producer(log, {"transactional.id": "shop", "transaction.timeout.ms": 1000}) for log in logs]
+    producers = [
+        Producer(log, {"transactional.id": "shop", "transaction.timeout.ms": 60_000}) for log in logs
+    ]
     with MultiLogProducer(*producers) as group:
         group.init_transactions()
         for value in ("a", "b"):

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from spark_eos import Consumer
+from spark_eos.testing.cloud_servers import free_port
 from spark_eos.testing.object_server import ObjectServer, serving
-from spark_eos.testing.processes import SPARK_HOME, free_port, running, spark_submit
+from spark_eos.testing.processes import SPARK_HOME, running, spark_submit
 from tests.jobs.notebook_driver import cells
 
 NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "tour.py"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+from spark_eos.log.clock import SYSTEM
 from spark_eos.protocol.actions import CreateTopic
 
 
@@ -33,6 +34,25 @@ class FakeClock:
 
     def jitter(self):
         return 0.5
+
+
+class Waiting(SYSTEM.__class__):
+    """The time, to which only waits add: deadlines pass while a call waits, not while the machine has other work."""
+
+    def __init__(self):
+        self._waited_s = 0.0
+
+    def now_ms(self):
+        return SYSTEM.now_ms() + int(self._waited_s * 1000)
+
+    def now_ns(self):
+        return self.now_ms() * 1_000_000
+
+    def monotonic(self):
+        return self._waited_s
+
+    def sleep(self, seconds):
+        self._waited_s += seconds
 
 
 def create(name):

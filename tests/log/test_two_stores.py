@@ -258,6 +258,7 @@ def test_a_copy_that_can_be_opened_says_where_its_data_is(tmp_path: Path, monkey
     Log.create(url, snapshot_interval=4, config=RETIRED_AT_ONCE).ensure_topic("t")
     for _ in range(6):
         send(url, b"x")
+    Log.open(url).maintenance.snapshot()
     create = copying._create
 
     def stopped(target: Store, name: str, data: Data) -> None:

@@ -40,7 +40,7 @@ class World:
     def send(self, name, place):
         """One record of the transaction that is open, or that begins."""
         if name not in self.producers:
-            self.producers[name] = Producer(self.log, transactional_id=name)
+            self.producers[name] = Producer(self.log, transactional_id=name, transaction_timeout_ms=900_000)
             self.producers[name].init_transactions()
         producer = self.producers[name]
         if name not in self.open:

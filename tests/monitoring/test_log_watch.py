@@ -233,7 +233,7 @@ def test_an_open_transaction():
     found = world.look()
     assert (found["transactions.open",], found["transactions.late",]) == (1, 1)
     assert found["topic.lso_lag", "t"] == 3
-    assert found["topic.open_transaction.age", "t"] == pytest.approx(60, abs=30)
+    assert 60 <= found["topic.open_transaction.age", "t"] < 3600
     assert found["transactions.oldest.age",] == found["topic.open_transaction.age", "t"]
     assert clock.now_ms() > 0
     producer.abort_transaction()
@@ -380,6 +380,7 @@ class Hanging:
 
 
 def test_a_log_that_hangs_holds_up_no_scrape():
+    earlier = {*threading.enumerate()}
     world = Watched(garbage_s=None, timeout_s=0.05)
     hanging = Hanging(world.store)
     registry = CollectorRegistry()
@@ -395,8 +396,8 @@ def test_a_log_that_hangs_holds_up_no_scrape():
         assert has(samples, "db_client_operation_duration_seconds_count")
         world.now.now_s += 100.0
     assert hanging.waits.is_set()
-    before = len([one for one in threading.enumerate() if one.name == "eoslog-look"])
-    assert before == 1, "no second look was begun"
+    looks = [one for one in threading.enumerate() if one.name == "eoslog-look" and one not in earlier]
+    assert len(looks) == 1, "no second look was begun"
     hanging.free.set()
     assert world.look(100)["up",] == 1
 

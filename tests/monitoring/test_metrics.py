@@ -31,6 +31,7 @@ from spark_eos.monitoring.metrics.table import METRICS
 from spark_eos.protocol.actions import RaiseStagingFloor
 from spark_eos.storage import MemoryStore, PosixStore
 from spark_eos.testing import Fault, FaultyStore
+from tests.log.fakes import Waiting
 from tests.monitoring.metrics_world import SECRET, Listener, has, one_of_everything, scraped, value
 
 
@@ -329,7 +330,7 @@ def counts(log):
 
 def test_conflicts_and_lost_replies_are_counted(tmp_path):
     log = Log.create(str(tmp_path / "log"))
-    other = Log.open(str(tmp_path / "log"))
+    other = Log.open(str(tmp_path / "log"), Waiting())  # After some seconds it would look before it writes.
     assert counts(other) == (0, 0, 0, 0, 0)
     for _ in range(2):
         log.commit(lambda _: (RaiseStagingFloor(1),))

@@ -43,4 +43,13 @@ MUTANTS = (
         "the command that the page shows is another one for a name with a blank",
         _OF_ADVICE,
     ),
+    # -- the page: in a browser -------------------------------------------------------------------------------
+    Mutant(
+        "history-does-not-wait-for-an-entry",
+        "spark_eos/ui/static/js/operations.js",
+        "self.live = until === null || answer.until < until;",
+        "self.live = until === null;",
+        "the history stays at an older entry than the one that was asked for, which the server saw a moment later",
+        ("tests/ui/test_browser.py",),
+    ),
 )

@@ -255,7 +255,7 @@ def test_a_database_that_was_put_back_is_noticed(world):
 def wait_until_fenced(log):
     """The first process is at epoch 0, its prepared transaction at 1, the heir at 2."""
     admin = Admin(log)
-    for _ in range(3000):
+    for _ in range(30_000):
         if admin.describe_transaction("till-1").epoch == 2:
             return
         time.sleep(0.01)

@@ -79,6 +79,8 @@ def write(url: str, settings: Settings) -> None:
     admin = Admin(url, settings)
     admin.create_topic("t", 2, config=TOPIC)
     transact(url, settings, 12)
+    log.follow()
+    log.maintenance.snapshot()
     with Producer(url, {**settings, "linger.ms": "0"}) as producer:
         producer.send("t", b"0012", partition=0).result()
     # A zombie: what it has staged is in no entry.

@@ -33,6 +33,7 @@ from spark_eos.spark.sink.source_progress import plans
 from spark_eos.spark.source.offsets import SourceOffset
 from spark_eos.spark.start import start_query
 from spark_eos.storage import NO_SETTINGS, open_store
+from tests.log.fakes import Waiting
 from tests.sparks import SPARK
 from verification.specification import query_trace
 
@@ -134,7 +135,8 @@ class Bench:
 
     def spoil(self, store):
         """Let the process commit through ``store``."""
-        log_module._SHARED[open_store(self.url).url] = Log.open(store, retry=log_module.Retry(deadline_s=0.2))
+        log = Log.open(store, Waiting(), log_module.Retry(deadline_s=0.2))
+        log_module._SHARED[open_store(self.url).url] = log
 
     def forget(self):
         """As another process: nothing is known of the log but its URL."""

@@ -13,7 +13,8 @@ import pytest
 
 from spark_eos import Admin, Producer
 from spark_eos.tables import Tables
-from spark_eos.testing.processes import SPARK_HOME, Process, free_port, running, spark_submit
+from spark_eos.testing.cloud_servers import free_port
+from spark_eos.testing.processes import SPARK_HOME, Process, running, spark_submit
 from tests.sealing import seal
 from tests.sparks import SPARK
 

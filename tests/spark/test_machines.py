@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_eos.testing.processes import ROOT, SPARK_HOME, free_port, running
+from spark_eos.testing.cloud_servers import free_port
+from spark_eos.testing.processes import ROOT, SPARK_HOME, running
 from tests.pages import environment
 
 from .conftest import Bench

@@ -12,6 +12,7 @@ import pytest
 from spark_eos import Admin, Consumer, MicroBatchTransaction, Producer, TopicPartition
 from spark_eos.errors import CheckpointMismatchError
 from spark_eos.log import log as log_module
+from spark_eos.log.clock import SYSTEM
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AlterLog
 from spark_eos.spark.options import parse_sink, parse_source
@@ -61,6 +62,14 @@ class Remote:
     def counts(self):
         """Requests of each process since `clear`, without the processes that made none."""
         return {name: store.counts for name, (store, _) in self._processes.items() if store.counts}
+
+
+@pytest.fixture(autouse=True)
+def _timeless(monkeypatch):
+    """Whether a process looks before it writes depends on how long ago it did: only waits take time here."""
+    now = [1000.0]
+    monkeypatch.setattr(SYSTEM.__class__, "monotonic", lambda _: now[0])
+    monkeypatch.setattr(SYSTEM.__class__, "sleep", lambda _, seconds: now.__setitem__(0, now[0] + seconds))
 
 
 @pytest.fixture
@@ -119,7 +128,7 @@ def test_once_a_minute_what_was_written_is_read_where_batches_are_planned(remote
     for batch_id in range(5):
         query(batch_id, 1)
     remote.clear()
-    monkeypatch.setattr(sink, "METADATA_AGE_S", 1e-9)
+    monkeypatch.setattr(sink, "METADATA_AGE_S", -1.0)
     query(5, 1)
     # The five entries of the batches before, and a look after them; the driver has written them itself.
     assert remote.counts() == {

@@ -26,7 +26,7 @@ from tests.starting import start
 
 DESCRIPTORS = 256
 LONGEST_S = 120
-LONG_S = 20
+LONG_S = 60
 MEMBER = "1" * 32
 
 # -- The rule ---------------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ def leader(tmp_path):
 
 
 def connect(hint):
-    return socket.create_connection((hint.host, hint.port), timeout=5)
+    return socket.create_connection((hint.host, hint.port), timeout=LONGEST_S)
 
 
 def encrypted(hint):

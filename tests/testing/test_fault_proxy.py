@@ -71,7 +71,7 @@ def between(server, *arguments, **options):
 
 def ask(proxy, method, path, body=None, headers=None):
     """Status, body and headers; or the name of what went wrong on the way."""
-    connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=60)
     try:
         connection.request(method, path, body, headers or {})
         reply = connection.getresponse()
@@ -98,7 +98,7 @@ def test_requests_pass_as_they_are(server):
 
 def test_many_requests_of_one_connection(server):
     with between(server) as proxy:
-        connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=60)
         for number in range(5):
             connection.request("PUT", f"/{number}", b"x" * number)
             assert connection.getresponse().read() == b""
@@ -167,7 +167,7 @@ def test_conflicts_are_for_conditional_requests_alone(server):
 def test_what_is_delayed_is_done_although_nobody_waits(server):
     with between(server, delay_s=0.05) as proxy:
         proxy.inject(HttpFault.DELAYED)
-        connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=60)
         connection.request("PUT", "/late", b"1")
         connection.close()
         while not proxy.exchanges:

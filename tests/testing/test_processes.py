@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 
 import pytest
 
+from spark_eos.testing.cloud_servers import free_port
 from spark_eos.testing.processes import running
 
 HALF = 'import time; print("did 1\\ndid", end="", flush=True); time.sleep(600)'
@@ -29,3 +31,12 @@ def test_one_that_does_not_end_is_shown_with_all_it_has_started(tmp_path):
     assert f"process {process.pid} (S, " in told
     assert "-c import signal; signal.pause()" in told
     assert process.family() == []
+
+
+def test_a_free_port_is_kept_for_the_server_that_was_told_it():
+    """Between the choice and the start of the server nobody else gets it by chance."""
+    port = free_port()
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(("127.0.0.1", port))
+    with socket.create_server(("127.0.0.1", port)) as server:
+        assert server.getsockname()[1] == port

@@ -26,6 +26,8 @@ ARGUMENTS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
+PATIENCE_MS = 60_000
+"""So long the tests wait for what is to be seen: a browser beside other tests is slow."""
 PICTURES = os.environ.get("EOSLOG_UI_PICTURES")
 """A folder for the pictures of docs/guide/ui.md."""
 
@@ -37,8 +39,9 @@ in_chromium = pytest.mark.skipif(
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """The browser."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         made = playwright.chromium.launch(executable_path=str(CHROMIUM), headless=True, args=ARGUMENTS)
         yield made
@@ -51,9 +54,11 @@ def served(followers: Sequence[Follower], access: Access | None = None, **option
     server = Server(followers, access or Access(), **options)
     thread = threading.Thread(target=server.run)
     thread.start()
-    yield server
-    server.stop()
-    thread.join(20)
+    try:
+        yield server
+    finally:  # A test that fails is not to wait for ever.
+        server.stop()
+        thread.join(60)
     assert not thread.is_alive()
 
 

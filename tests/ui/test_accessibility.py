@@ -133,6 +133,7 @@ def test_every_view(browser, url):
 
 def test_what_breaks_a_rule_is_found(browser, url):
     with opened(browser, url) as page:
+        page.locator(".tile dt").first.wait_for()
         page.evaluate(
             "document.styleSheets[0].insertRule('.tile dt { color: #999 !important }')"
         )  # Each poll makes the tiles again.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
+from spark_eos.clients.consumer.heartbeat import HeartbeatThread
 from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import PartitionOffset, SourceProgress
@@ -14,6 +13,8 @@ from spark_eos.storage import MemoryStore
 from spark_eos.ui.areas.groups import show_group, show_query
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.question import Question
+from tests.clients.group_world import beats
+from tests.log.fakes import Waiting
 
 T0 = TopicPartition("t", 0)
 
@@ -34,13 +35,14 @@ def send(log, count):
 
 
 def advice(log, name="g"):
-    return show_group(Follower(log.store), Question({"group": name}))["advice"]
+    return show_group(Follower(log.store, clock=Waiting()), Question({"group": name}))["advice"]
 
 
 def late(log):
     """What is behind by more than a millisecond is late from now on."""
     Admin(log).alter_log({"health.lag.max.ms": "1"})
-    time.sleep(0.002)
+    while log.clock.now_ms() <= log.follow().timestamp_ms + 1:
+        pass
 
 
 def test_a_group_that_has_read_all_needs_none(log):
@@ -66,7 +68,7 @@ def test_a_group_without_a_member(log):
 
 def test_a_reader_that_has_come_since_the_last_look(log):
     """All readers are measured now and then; the list of groups names each one at once, and leads here."""
-    follower = Follower(log.store)
+    follower = Follower(log.store, clock=Waiting())
     Admin(log).alter_group_offsets("g", {T0: 2})
     follower.poll()
     assert show_group(follower, Question({"group": "g"}))["lag"] == 3
@@ -90,10 +92,12 @@ def test_a_group_whose_members_have_left(log):
     assert one["text"].endswith("and has no members; start its consumers again")
 
 
-def test_a_group_with_members(log):
+def test_a_group_with_members(log, monkeypatch):
+    monkeypatch.setattr(HeartbeatThread, "start", lambda _thread: None)
     with Consumer(log, {"group.id": "g", "enable.auto.commit": False}) as consumer:
         consumer.subscribe(["t"])
         consumer.poll(0)
+        beats(consumer).step()
         consumer.commit({T0: 1})
         late(log)
         (one,) = advice(log)
@@ -111,7 +115,7 @@ def copy(log):
 def test_a_query(log):
     copy(log)
     late(log)
-    (one,) = show_query(Follower(log.store), Question({"query": "copy"}))["advice"]
+    (one,) = show_query(Follower(log.store, clock=Waiting()), Question({"query": "copy"}))["advice"]
     assert one["text"].startswith("query 'copy' is 3 records and ")
     assert "start it again on its checkpoint" in one["text"]
 

@@ -11,6 +11,7 @@ from spark_eos.ui.areas.overview import overview
 from spark_eos.ui.areas.strip import strip
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.question import Question
+from tests.log.fakes import Waiting
 from tests.ui.browsing import go, in_chromium, opened, served
 
 SHORT, LONG = 3_000, 20_000
@@ -24,7 +25,7 @@ def stores():
 
 def costs(store):
     """Requests of the store for each thing that a person does."""
-    follower = Follower(store)
+    follower = Follower(store, clock=Waiting())
     length = follower.state.seq
     found = {"open": sum(follower.store.requests.values())}
 

@@ -15,6 +15,7 @@ from spark_eos.ui.areas.aborts import abort
 from spark_eos.ui.areas.transactions import open_transactions
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.question import Question
+from tests.log.fakes import Waiting
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def log():
 
 @pytest.fixture
 def follower(log):
-    return Follower(log.store)
+    return Follower(log.store, clock=Waiting())
 
 
 def took(log, name, client):

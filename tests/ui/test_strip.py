@@ -12,7 +12,7 @@ from spark_eos.ui.areas.kinds import KINDS, kind_of_action
 from spark_eos.ui.areas.strip import strip
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.question import Question
-from tests.log.fakes import FakeClock
+from tests.log.fakes import FakeClock, Waiting
 
 
 def made(clock):
@@ -29,7 +29,7 @@ def made(clock):
 
 def test_every_entry_is_counted_once_for_each_kind_of_its_writers():
     log = made(FakeClock())
-    follower = Follower(log.store)
+    follower = Follower(log.store, clock=Waiting())
     answer = strip(follower, Question({}))
     total = Counter()
     for step in answer["rows"]:
@@ -52,7 +52,7 @@ def test_every_entry_is_counted_once_for_each_kind_of_its_writers():
 
 def test_it_reads_nothing_that_the_history_has_read():
     log = made(FakeClock())
-    follower = Follower(log.store)
+    follower = Follower(log.store, clock=Waiting())
     entries(follower, Question({}))
     before = follower.store.requests
     strip(follower, Question({}))

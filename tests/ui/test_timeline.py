@@ -16,6 +16,7 @@ from spark_eos.ui import timeline
 from spark_eos.ui.areas.history import entries
 from spark_eos.ui.follower import Follower
 from spark_eos.ui.question import Question
+from tests.log.fakes import Waiting
 from verification.retiring import RETIRED_AT_ONCE
 
 
@@ -72,7 +73,7 @@ def asked_by(follower, watchers, **fields):
 @pytest.mark.parametrize("watchers", [1, 12])
 def test_a_poll_costs_one_read_of_each_new_entry(length, watchers, request):
     log = made(length)
-    follower = Follower(log.store)
+    follower = Follower(log.store, clock=Waiting())
     asked_by(follower, watchers)
     applied = request.getfixturevalue("applied")
     for new in (1, 3, 0):
@@ -91,7 +92,7 @@ def test_a_poll_costs_one_read_of_each_new_entry(length, watchers, request):
 
 def test_what_was_refused_is_known_from_the_state_before():
     log = made(5)
-    follower = Follower(log.store)
+    follower = Follower(log.store, clock=Waiting())
     asked_by(follower, 1)
     seq = log.follow().seq + 1
     again = Request(b"r" * 16, log.state.timestamp_ms, (CreateTopic("orders", "another id", 1),), "late")
@@ -105,9 +106,10 @@ def test_what_was_refused_is_known_from_the_state_before():
 
 def test_a_browser_that_comes_back_begins_at_a_snapshot(monkeypatch):
     log = made(0, snapshot_interval=200)
-    follower = Follower(log.store)
+    follower = Follower(log.store, clock=Waiting())
     asked_by(follower, 1)
     write(log, 450)
+    log.maintenance.snapshot()
     follower.poll()
     applied = []
     apply_entry = timeline.apply_entry
@@ -126,7 +128,7 @@ def test_a_browser_that_comes_back_begins_at_a_snapshot(monkeypatch):
 
 def test_retired_and_damaged_entries_end_the_chain(monkeypatch):
     log = made(20)
-    follower = Follower(log.store)
+    follower = Follower(log.store, clock=Waiting())
     asked_by(follower, 1)
     write(log, 5)
     follower.poll()
@@ -150,7 +152,7 @@ def test_retired_and_damaged_entries_end_the_chain(monkeypatch):
 
 def test_another_log_in_the_same_place_begins_anew():
     log = made(5)
-    follower = Follower(log.store)
+    follower = Follower(log.store, clock=Waiting())
     before = asked_by(follower, 1)["rows"]
     follower.log = Log.open(follower.store)
     line = follower.memory["time line"]

@@ -9,13 +9,13 @@ from contextlib import closing
 from pathlib import Path
 
 from spark_eos.errors import EosLogError
+from spark_eos.testing.cloud_servers import free_port
 from spark_eos.testing.processes import (
     RUN,
     SPARK_HOME,
     Process,
     command_line,
     descendants,
-    free_port,
     marked,
     spark_submit,
 )

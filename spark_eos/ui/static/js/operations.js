@@ -142,7 +142,7 @@ export function history(root, context) {
   put(root, form, problem, over, rows);
   const self = {live: true, async update() {
     const answer = await ask("history", until === null ? {} : {until});
-    self.live = until === null;
+    self.live = until === null || answer.until < until;  // The server may not have seen that entry yet.
     put(rows, h("p", {class: "soft"}, `Entries 0 to ${number(answer.newest)}. ` + (answer.oldest > 1 ? `Those from 1 to ${number(answer.oldest - 1)} are retired: a snapshot stands for them.` : "")),
       h("ol", {class: "line", "aria-label": "Entries, newest first"}, answer.rows.map(entry)),
       h("div", {class: "row"}, h("button", {type: "button", "data-key": "newest", onclick: () => { until = null; context.refresh(); }}, "Newest"),
