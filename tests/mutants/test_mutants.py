@@ -31,7 +31,8 @@ def test_names_are_unique():
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_the_list_is_not_stale(mutant):
     broken = mutated((ROOT / mutant.file).read_text(encoding="utf-8"), mutant)
-    compile(broken, mutant.file, "exec")
+    if mutant.file.endswith(".py"):
+        compile(broken, mutant.file, "exec")
     tests = [argument for argument in mutant.area if argument.startswith("tests/")]
     assert tests
     assert all((ROOT / name).exists() for name in tests)
