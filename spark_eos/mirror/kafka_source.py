@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 from spark_eos.errors import ConfigError, KafkaTimeoutError, UnknownTopicOrPartitionError
+from spark_eos.errors.loading import Loading
 
 __all__ = ["Assigned", "KafkaSource", "Quiet", "SourceTopic", "Start", "recreated"]
 
@@ -83,13 +84,9 @@ class KafkaSource:
     def __init__(
         self, settings: Mapping[str, str], group: str, *, refresh_s: float, tell: Callable[[str], None]
     ) -> None:
-        try:
+        with Loading("a mirror of Kafka", "kafka", "confluent-kafka"):
             self._kafka: Any = import_module("confluent_kafka")
             self._admin_module: Any = import_module("confluent_kafka.admin")
-        except ImportError as error:
-            raise ConfigError(
-                f"a mirror of Kafka needs the package confluent-kafka ({error}): pip install 'spark-eos[kafka]'"
-            ) from error
         for name in settings:
             if name in OWN:
                 raise ConfigError(
