@@ -97,6 +97,8 @@ class KafkaSource:
         self.address = settings["bootstrap.servers"]
         self._tell = tell
         self._failed: BaseException | None = None
+        self._heard: set[str] = set()
+        """Errors that were told, by name, since Kafka last answered."""
         self._static = False
         self._of_admin = {**_of_all_clients(settings), "error_cb": self._hear, "logger": Quiet()}
         refresh_ms = str(max(int(refresh_s * 1000), 100))
@@ -112,7 +114,10 @@ class KafkaSource:
         return self._admin_module.AdminClient(self._of_admin)
 
     def _hear(self, error: Any) -> None:
-        self._tell(f"Kafka: {error.str()}")
+        # It comes again with every attempt to connect, many times a second.
+        if error.name() not in self._heard:
+            self._heard.add(error.name())
+            self._tell(f"Kafka: {error.str()}")
 
     # -- Looking -----------------------------------------------------------------------------------------
 
@@ -270,6 +275,8 @@ class KafkaSource:
             failed, self._failed = self._failed, None
         if failed is not None:
             raise failed
+        if messages:
+            self._heard.clear()
         return messages
 
     def note(self, offsets: Mapping[tuple[str, int], int]) -> None:
@@ -312,7 +319,9 @@ class KafkaSource:
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             try:
-                return ask()
+                answer = ask()
+                self._heard.clear()
+                return answer
             except self._kafka.KafkaException as error:
                 failure = self._translated(error)
             except KafkaTimeoutError as error:
