@@ -18,7 +18,7 @@ _REQUIREMENT = re.compile(r"""([\w.-]+)(?:\[[^]]*\])?\s*([^;\s]*)\s*;.*\bextra\s
 class Loading:
     """Imports of packages that an extra brings; a `ConfigError` with the command to type if one cannot be had.
 
-    Nothing but imports belongs into the block, since any exception there is told as a package that fails.
+    Nothing but imports belongs into the block, since any exception there becomes the error of a package that fails.
 
     Parameters
     ----------
