@@ -13,6 +13,7 @@ import pyarrow as pa
 from spark_eos.clients.arrow_reader import ArrowWork, available_columns, chosen_columns
 from spark_eos.clients.table_plan import TableRead, plan_table
 from spark_eos.errors import ConfigError
+from spark_eos.errors.loading import Loading
 from spark_eos.log.data_place import has_all_data
 from spark_eos.log.log import Log
 from spark_eos.log.selection.columns import place_names
@@ -126,11 +127,9 @@ def read_polars(
     >>> read_polars(log, "orders", columns=["offset", "value"]).collect().rows()
     [(0, b'one')]
     """
-    try:
+    with Loading("read_polars", "demo", "polars", alone=True):
         import polars as pl
         from polars.io.plugins import register_io_source
-    except ImportError as error:
-        raise ConfigError(f"read_polars needs the package polars ({error}): pip install polars") from error
 
     parts = _Parts.of(log, topic, as_of, columns, config, whole=whole_transactions)
     found: list[pl.LazyFrame] = []

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 from spark_eos.errors import ConfigError, KafkaTimeoutError, UnknownTopicOrPartitionError
+from spark_eos.errors.loading import Loading
 
 __all__ = ["Assigned", "KafkaSource", "Quiet", "SourceTopic", "Start", "recreated"]
 
@@ -83,13 +84,9 @@ class KafkaSource:
     def __init__(
         self, settings: Mapping[str, str], group: str, *, refresh_s: float, tell: Callable[[str], None]
     ) -> None:
-        try:
+        with Loading("a mirror of Kafka", "kafka", "confluent-kafka"):
             self._kafka: Any = import_module("confluent_kafka")
             self._admin_module: Any = import_module("confluent_kafka.admin")
-        except ImportError as error:
-            raise ConfigError(
-                f"a mirror of Kafka needs the package confluent-kafka ({error}): pip install 'spark-eos[kafka]'"
-            ) from error
         for name in settings:
             if name in OWN:
                 raise ConfigError(
@@ -100,6 +97,8 @@ class KafkaSource:
         self.address = settings["bootstrap.servers"]
         self._tell = tell
         self._failed: BaseException | None = None
+        self._heard: set[str] = set()
+        """Errors that were told, by name, since Kafka last answered."""
         self._static = False
         self._of_admin = {**_of_all_clients(settings), "error_cb": self._hear, "logger": Quiet()}
         refresh_ms = str(max(int(refresh_s * 1000), 100))
@@ -115,7 +114,10 @@ class KafkaSource:
         return self._admin_module.AdminClient(self._of_admin)
 
     def _hear(self, error: Any) -> None:
-        self._tell(f"Kafka: {error.str()}")
+        # It comes again with every attempt to connect, many times a second.
+        if error.name() not in self._heard:
+            self._heard.add(error.name())
+            self._tell(f"Kafka: {error.str()}")
 
     # -- Looking -----------------------------------------------------------------------------------------
 
@@ -273,6 +275,8 @@ class KafkaSource:
             failed, self._failed = self._failed, None
         if failed is not None:
             raise failed
+        if messages:
+            self._heard.clear()
         return messages
 
     def note(self, offsets: Mapping[tuple[str, int], int]) -> None:
@@ -315,7 +319,9 @@ class KafkaSource:
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             try:
-                return ask()
+                answer = ask()
+                self._heard.clear()
+                return answer
             except self._kafka.KafkaException as error:
                 failure = self._translated(error)
             except KafkaTimeoutError as error:

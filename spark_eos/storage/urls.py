@@ -7,6 +7,7 @@ import re
 from urllib.parse import unquote
 
 from spark_eos.errors import ConfigError, UnsupportedStoreError
+from spark_eos.storage.gil import check_gil, has_gil
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.objects.clients import SCHEMES, parse_location
 from spark_eos.storage.posix.store import PosixStore
@@ -52,8 +53,9 @@ def open_store(url: str | os.PathLike[str], settings: Settings = NO_SETTINGS) ->
       ``az://container/path``, ``abfss://container@account.dfs.core.windows.net/path``, ``gs://bucket/path``
 
     Raises `UnsupportedStoreError` for every other scheme and `ConfigError` for a malformed URL or settings that do
-    not fit.
+    not fit, and in a Python without its global lock.
     """
+    check_gil(has_gil())
     inner = _open(url, settings.without(ENCRYPTION).without(DATA))
     if settings.of(DATA):
         from spark_eos.storage.two_stores import TwoStores

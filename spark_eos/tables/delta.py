@@ -23,6 +23,7 @@ from spark_eos.errors import (
     TableChangedError,
     TableDamagedError,
 )
+from spark_eos.errors.loading import Loading
 from spark_eos.storage import NO_SETTINGS, Settings, Store, is_object_store, open_store
 from spark_eos.storage.objects.library_options import library_options
 from spark_eos.tables.columns import check_delta_schema
@@ -39,7 +40,7 @@ from spark_eos.tables.target import (
     application,
 )
 
-__all__ = ["DeltaTarget", "needs_tables"]
+__all__ = ["DeltaTarget"]
 
 _LOG = "_delta_log/"
 _PREPARES = "eoslog.prepares"
@@ -68,19 +69,13 @@ _OF_STORE = re.compile(r"Error performing |Generic [A-Z]\w* error|lacked the nec
 _MISSING = re.compile(r"Object at location .* not found", re.DOTALL)
 
 
-def needs_tables(what: str) -> ConfigError:
-    """The error where a package of the extra ``tables`` is missing."""
-    return ConfigError(f"{what}: pip install 'spark-eos[tables]'")
-
-
 class DeltaTarget(Target):
     """The Delta table in the folder ``root``: a path or a URL; ``settings`` are those of its object store."""
 
     def __init__(self, root: str, settings: Settings = NO_SETTINGS) -> None:
-        try:
+        with Loading("a Delta table", "tables", "deltalake"):
             import deltalake
-        except ImportError as error:
-            raise needs_tables("Delta tables need the package deltalake") from error
+            import deltalake.transaction
         self._library = deltalake
         self._store: Store = open_store(root, settings)
         self.root = self.path = self._store.url

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from spark_eos.errors import ConfigError, InvalidRequestError, ObjectNotFoundError, TableDamagedError
 from spark_eos.storage import NO_SETTINGS, Settings, Store, settings_of, shared_store
+from spark_eos.tables.iceberg.catalog import open_catalog
 from spark_eos.tables.target import Stamp
 
 __all__ = ["ICEBERG", "StampedVersion", "stamped_version"]
@@ -98,20 +99,9 @@ def _of_iceberg(table: str) -> Iterator[tuple[int, dict[str, Any]]]:
             f"{table!r} names no Iceberg table; expected iceberg:<catalog>.<namespace>.<table>, such as "
             "iceberg:default.sales.flights"
         )
-    try:
-        from pyiceberg.catalog import load_catalog
-        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
-    except ImportError as error:
-        raise ConfigError(
-            f"reading {table} needs pyiceberg ({error}): pip install 'spark-eos[tables]'"
-        ) from error
-    try:
-        catalog = load_catalog(catalog_name)
-    except Exception as error:
-        raise ConfigError(
-            f"pyiceberg cannot open catalog {catalog_name!r} of table {table}: {error}. Name it in .pyiceberg.yaml, or "
-            f"in PYICEBERG_CATALOG__{catalog_name.upper().replace('-', '_')}__URI"
-        ) from error
+    catalog = open_catalog(catalog_name)
+    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
     try:
         found = catalog.load_table(identifier)
     except (NoSuchTableError, NoSuchNamespaceError):

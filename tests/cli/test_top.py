@@ -408,4 +408,5 @@ def test_keys_that_end_it(log, key):
 def test_the_extra_is_named_if_textual_is_missing(log_url):
     Log.create(log_url)
     done = run("cli/top_without_textual", log_url, status=1)
-    assert "pip install 'spark-eos[ui]'" in done.stderr
+    assert "eoslog top needs textual" in done.stderr
+    assert "'spark-eos[ui]'" in done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,18 @@ def test_every_extra_has_a_program():
 def test_every_extra_is_in_the_page():
     page = (ROOT / "docs/guide/install.md").read_text("utf-8")
     assert re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE) == EXTRAS
+
+
+@pytest.mark.deep
+def test_the_wheel_has_the_package_and_nothing_else(tmp_path):
+    names = zipfile.ZipFile(environment.make_wheel(tmp_path)).namelist()
+    parts = {name.partition("/")[0].partition("-")[0] for name in names}
+    assert parts == {"spark_eos", "pyspark_eoslog.py"}
+    inside = {path.relative_to(ROOT).as_posix() for path in (ROOT / "spark_eos").rglob("*") if path.is_file()}
+    assert {name for name in names if name.startswith("spark_eos/")} == {
+        name for name in inside if "__pycache__" not in name
+    }
+    assert "spark_eos/py.typed" in names
 
 
 @pytest.fixture(scope="module")

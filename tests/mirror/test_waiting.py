@@ -251,7 +251,7 @@ def test_without_the_client_the_extra_is_named(monkeypatch):
         raise ImportError(f"No module named {name!r}")
 
     monkeypatch.setattr(kafka_source, "import_module", missing)
-    with pytest.raises(ConfigError, match=r"pip install 'spark-eos\[kafka\]'"):
+    with pytest.raises(ConfigError, match=r"pip install .*'spark-eos\[kafka\]'"):
         KafkaSource({"bootstrap.servers": "x"}, "g", refresh_s=1, tell=print)
 
 
@@ -298,3 +298,25 @@ def test_records_that_are_gone_are_not_skipped():
     assert said == ["t-0: records 2 to 3 are gone from Kafka and are not mirrored"]
     offsets = OffsetMap(log, log.state, "m", positions(log.state, "m")[0])
     assert [offsets.to_log(at) for at in (1, 2, 4)] == [Place(1, True), Place(2, False), Place(2, True)]
+
+
+def test_an_error_of_the_client_is_told_once_until_kafka_answers(monkeypatch):
+    pytest.importorskip("confluent_kafka")
+    said = []
+    source = KafkaSource({"bootstrap.servers": "127.0.0.1:1"}, "g", refresh_s=1, tell=said.append)
+    for name in ("_TRANSPORT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TRANSPORT"):
+        source._hear(Error(name))
+    once = ["Kafka: the error _TRANSPORT", "Kafka: the error _ALL_BROKERS_DOWN"]
+    assert said == once
+    source._again(lambda: "an answer")
+    source._hear(Error("_TRANSPORT"))
+    assert said == [*once, once[0]]
+    monkeypatch.setattr(source, "_consumer", Consumes())
+    source.poll(1, 0.0)
+    source._hear(Error("_TRANSPORT"))
+    assert said == [*once, once[0], once[0]]
+
+
+class Consumes:
+    def consume(self, most, timeout_s):
+        return [Message(0)]

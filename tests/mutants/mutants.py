@@ -14,6 +14,7 @@ from tests.mutants import (
     of_groups,
     of_growth,
     of_iceberg,
+    of_installs,
     of_interrupts,
     of_jobs,
     of_lagging,
@@ -85,6 +86,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_iceberg.MUTANTS,
     *of_tables.MUTANTS,
     *of_objects.MUTANTS,
+    *of_installs.MUTANTS,
     *of_versions.MUTANTS,
     *of_backups.MUTANTS,
 )

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as t
 
+import spark_eos
 from spark_eos.errors import ConfigError
 from spark_eos.spark import options, version
 from spark_eos.spark.options import parse_source
@@ -117,6 +118,25 @@ def test_the_source_and_the_sink_ask_first(log_url, monkeypatch):
 
     with pytest.raises(ConfigError, match=r"this is Spark 9\.0\.0"):
         EosLogDataSource({"path": log_url})
+
+
+@pytest.mark.parametrize("kind", ["BatchTransaction", "MicroBatchTransaction"])
+def test_transactions_ask_first(kind, log_url, monkeypatch):
+    monkeypatch.setattr(
+        "spark_eos.spark.transactions.transaction.check_version", lambda: version.check_version("4.0.5")
+    )
+    frame = () if kind == "BatchTransaction" else (None, 0)
+    with pytest.raises(ConfigError, match=r"this is Spark 4\.0\.5"):
+        getattr(spark_eos, kind)(*frame, log_url)
+
+
+def test_a_spark_without_sources_in_python_is_told_by_its_number(tmp_path):
+    (tmp_path / "pyspark/sql").mkdir(parents=True)
+    (tmp_path / "pyspark/__init__.py").write_text("__version__ = '3.5.9'\n")
+    (tmp_path / "pyspark/sql/__init__.py").touch()
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nfrom spark_eos import BatchTransaction"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "ConfigError: this is Spark 3.5.9; format('eoslog') was tried with" in done.stderr.splitlines()[-1]
 
 
 @pytest.fixture

@@ -222,6 +222,11 @@ def test_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(ConfigError) as caught:
             open_keys(bad)
         assert base64.b64encode(ONE).decode() not in str(caught.value)
+    for number, missing in enumerate(("no_such_module", "no_such_module.within")):
+        (tmp_path / f"keys_{number}.py").write_text(f"import {missing}\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        with pytest.raises(ConfigError, match=rf"module keys_{number} cannot be imported: .*no_such_module"):
+            open_keys(f"keys_{number}:x")
     monkeypatch.setenv("EOS_KEYS", "secret text")
     with pytest.raises(ConfigError, match="env:EOS_KEYS") as caught:
         open_keys("env:EOS_KEYS").key("one")

@@ -111,5 +111,5 @@ def test_of_an_iceberg_table(iceberg):
 def test_no_name_of_an_iceberg_table():
     with pytest.raises(ConfigError, match="expected iceberg:<catalog>"):
         stamped_version("iceberg:flights")
-    with pytest.raises(ConfigError, match="pyiceberg cannot open catalog 'unheard'"):
+    with pytest.raises(ConfigError, match="pyiceberg knows no catalog 'unheard'"):
         stamped_version("iceberg:unheard.sales.flights")

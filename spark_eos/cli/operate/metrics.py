@@ -16,6 +16,7 @@ from spark_eos.cli.options import ConfigFile, Json, Urls, refuse_twice, settings
 from spark_eos.cli.output import print_json
 from spark_eos.cli.parsing import Command
 from spark_eos.errors import ConfigError
+from spark_eos.errors.loading import Loading
 
 if TYPE_CHECKING:
     from spark_eos.monitoring.metrics.watch import LogWatch
@@ -108,12 +109,8 @@ def _print(watches: Sequence[LogWatch], *, as_json: bool) -> None:
         for watch in watches:
             _print_json(watch)
     else:
-        from spark_eos.monitoring.metrics.prometheus import needs_metrics
-
-        try:
+        with Loading("eoslog metrics without --json", "metrics", "prometheus-client"):
             from prometheus_client import CollectorRegistry, generate_latest
-        except ImportError as error:
-            raise needs_metrics("eoslog metrics without --json", error) from error
         from spark_eos.monitoring.metrics.prometheus import sources_of
 
         registry = CollectorRegistry()
@@ -150,13 +147,8 @@ def _print_json(watch: LogWatch) -> None:
 def _run(
     watches: Sequence[LogWatch], address: tuple[str, int] | None, otlp: str | None, interval_s: float
 ) -> None:
-    from spark_eos.monitoring.metrics.prometheus import needs_metrics
-
-    try:
-        with stoppable() as stop, _served(watches, address), _sent(watches, otlp, interval_s):
-            until_stopped(stop)
-    except ImportError as error:
-        raise needs_metrics("eoslog metrics", error) from error
+    with stoppable() as stop, _served(watches, address), _sent(watches, otlp, interval_s):
+        until_stopped(stop)
 
 
 @contextmanager
@@ -164,7 +156,8 @@ def _served(watches: Sequence[LogWatch], address: tuple[str, int] | None) -> Ite
     if address is None:
         yield
         return
-    from prometheus_client import CollectorRegistry, make_wsgi_app
+    with Loading("--serve", "metrics", "prometheus-client"):
+        from prometheus_client import CollectorRegistry, make_wsgi_app
 
     from spark_eos.cli.operate.metrics_server import MetricsServer
     from spark_eos.monitoring.metrics.prometheus import sources_of

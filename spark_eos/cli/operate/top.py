@@ -12,6 +12,7 @@ from spark_eos.cli.options import ConfigFile, Json, Url, open_log
 from spark_eos.cli.output import print_json
 from spark_eos.cli.parsing import Command
 from spark_eos.errors import ConfigError
+from spark_eos.errors.loading import Loading
 
 if TYPE_CHECKING:
     from spark_eos.monitoring import Activity, Watch
@@ -58,10 +59,8 @@ def top(
         except KeyboardInterrupt:
             raise typer.Exit(_INTERRUPTED) from None
         return
-    try:
+    with Loading("eoslog top", "ui", "textual"):
         from spark_eos.cli.operate.view import Top
-    except ImportError as error:
-        raise ConfigError(f"eoslog top needs textual ({error}): pip install 'spark-eos[ui]'") from error
 
     watch = Watch(open_log(url, command_config))
     Top(watch, watch.look(), interval).run()

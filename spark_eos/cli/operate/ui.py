@@ -11,7 +11,7 @@ import typer
 from spark_eos.cli.options import ConfigFile, Json, Urls, store_settings
 from spark_eos.cli.output import print_json
 from spark_eos.cli.parsing import Command
-from spark_eos.errors import ConfigError
+from spark_eos.errors.loading import Loading
 
 __all__ = ["app"]
 
@@ -51,11 +51,10 @@ def ui(
 
     It only reads, and listens to this machine alone, unless --host and --allow-writes say otherwise.
     """
-    try:
-        import starlette  # noqa: F401
+    with Loading("eoslog ui", "ui", "starlette", "uvicorn"):
         import uvicorn  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"eoslog ui needs the package {error.name}: pip install 'spark-eos[ui]'") from None
+
+        from spark_eos.ui import app  # noqa: F401
     from spark_eos.storage.machines.address import url_of
     from spark_eos.ui.follower import Follower
     from spark_eos.ui.security import Access, is_loopback, new_token

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_eos.errors import ConfigError, SchemaMismatchError
+from spark_eos.errors.loading import Loading
 
 __all__ = ["check_schema", "is_object", "is_required", "schema_fields", "validator"]
 
@@ -41,13 +42,8 @@ def validator(text: str) -> Callable[[Any], object]:
         raise ConfigError(
             f"value.schema is of JSON Schema's draft {draft}: drafts 4, 6 and 7 can be checked. Write it in draft 7"
         )
-    try:
+    with Loading("value.schema of JSON values", "json-schema", "fastjsonschema"):
         import fastjsonschema
-    except ImportError as error:
-        raise ConfigError(
-            "value.schema of JSON values needs the package fastjsonschema: pip install 'spark-eos[json-schema]'. "
-            "Without value.schema JSON values are not checked, and need no package"
-        ) from error
     try:
         compiled: Callable[[Any], object] = fastjsonschema.compile(found)
     except (fastjsonschema.JsonSchemaDefinitionException, TypeError, AttributeError, KeyError) as error:

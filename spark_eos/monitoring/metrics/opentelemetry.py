@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 from spark_eos.clients.durations import Durations, Spread
 from spark_eos.errors import ConfigError
+from spark_eos.errors.loading import Loading
 from spark_eos.monitoring.metrics.metric import Kind, Metric
 from spark_eos.monitoring.metrics.points import Collected, Histogram, Point, safe_url
 from spark_eos.monitoring.metrics.sources import Sources
@@ -120,10 +121,11 @@ def sender(endpoint: str, sources: Iterable[Collected], interval_s: float) -> Sd
     Headers, certificates and the timeout are those of OpenTelemetry's environment variables
     (``OTEL_EXPORTER_OTLP_HEADERS``, …). Raises `ConfigError` for an endpoint that is no HTTP URL.
     """
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-    from opentelemetry.sdk.metrics import MeterProvider as SdkProvider
-    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
-    from opentelemetry.sdk.resources import Resource
+    with Loading("--otlp", "metrics", "opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"):
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        from opentelemetry.sdk.metrics import MeterProvider as SdkProvider
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+        from opentelemetry.sdk.resources import Resource
 
     found = urlsplit(endpoint)
     if found.scheme not in {"http", "https"} or not found.hostname:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from spark_eos.clients.durations import Spread
-from spark_eos.errors import ConfigError
 from spark_eos.monitoring.metrics.metric import Kind, Metric
 from spark_eos.monitoring.metrics.points import Point
 from spark_eos.monitoring.metrics.sources import Sources
@@ -18,14 +17,7 @@ from spark_eos.storage.forks import Lock
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-__all__ = ["SourcesCollector", "needs_metrics", "sources_of"]
-
-
-def needs_metrics(what: str, error: ImportError) -> ConfigError:
-    """That a library is missing, and how it is installed."""
-    return ConfigError(
-        f"{what} needs a package that is not installed ({error}): pip install 'spark-eos[metrics]'"
-    )
+__all__ = ["SourcesCollector", "sources_of"]
 
 
 class SourcesCollector:

@@ -11,11 +11,12 @@ from spark_eos.clients.aio.producer import AIOProducer
 from spark_eos.clients.consumer.consumer import Consumer
 from spark_eos.clients.producer.producer import Producer
 from spark_eos.errors import ConfigError
+from spark_eos.errors.loading import Loading
 from spark_eos.log.log import Log
 from spark_eos.monitoring.metrics.client_points import ConsumerSource, LogSource, ProducerSource
 from spark_eos.monitoring.metrics.opentelemetry import instruments_of
 from spark_eos.monitoring.metrics.points import Collected
-from spark_eos.monitoring.metrics.prometheus import needs_metrics, sources_of
+from spark_eos.monitoring.metrics.prometheus import sources_of
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -121,17 +122,20 @@ def register(
         )
     found = _source(source, name)
     undo: list[Callable[[], None]] = []
-    try:
-        if registry is not None:
-            sources = sources_of(registry)
-            sources.add(found)
-            undo.append(lambda: sources.remove(found))
-        if meter_provider is not None:
-            instruments = instruments_of(meter_provider)
-            instruments.add(found)
-            undo.append(lambda: instruments.remove(found))
-    except ImportError as error:
-        raise needs_metrics("register", error) from error
+    if registry is not None:
+        with Loading("register with registry=", "metrics", "prometheus-client"):
+            import prometheus_client.core  # noqa: F401
+    if meter_provider is not None:
+        with Loading("register with meter_provider=", "metrics", "opentelemetry-sdk"):
+            import opentelemetry.metrics  # noqa: F401
+    if registry is not None:
+        sources = sources_of(registry)
+        sources.add(found)
+        undo.append(lambda: sources.remove(found))
+    if meter_provider is not None:
+        instruments = instruments_of(meter_provider)
+        instruments.add(found)
+        undo.append(lambda: instruments.remove(found))
     return Registration(undo)
 
 

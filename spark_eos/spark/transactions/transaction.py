@@ -17,6 +17,7 @@ from spark_eos.spark.sink.commit import Topics, delete_rejected_files
 from spark_eos.spark.sink.sink_target import options_for, prepare
 from spark_eos.spark.sink.task import TaskMessage, collect
 from spark_eos.spark.transactions.staging import stage
+from spark_eos.spark.version import check_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,6 +48,7 @@ class FrameTransaction(ABC):
     """What `MicroBatchTransaction` and `BatchTransaction` have in common."""
 
     def __init__(self, path: str, options: Mapping[str, object] | None, *, streaming: bool) -> None:
+        check_version()
         self._streaming = streaming
         self._given = {"path": path, **texts(options)}
         for name in self._given:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 import google_crc32c
 
 from spark_eos.errors import ConfigError, CorruptRecordError, StorePermissionError
+from spark_eos.errors.loading import Loading
 from spark_eos.storage.encryption.keys import KEY_BYTES, KeyProvider, check_key_id, shown
 
 if TYPE_CHECKING:
@@ -64,12 +65,8 @@ _NONCE = 12
 
 def check_installed() -> None:
     """Load the library: not behind the mark of a log. Raise `ConfigError` if it is missing."""
-    try:
+    with Loading("encryption of data files", "encryption", "cryptography"):
         from cryptography.hazmat.primitives.ciphers import aead  # noqa: F401
-    except ImportError as error:
-        raise ConfigError(
-            f"encrypted data files need the package cryptography ({error}): pip install 'spark-eos[encryption]'"
-        ) from error
 
 
 def _aesgcm(key: bytes) -> AESGCM:

@@ -105,9 +105,18 @@ def open_keys(reference: str) -> KeyProvider:
         raise ConfigError(f"the reference to encryption keys has another form; {_EXPECTED}")
     try:
         found: object = import_module(scheme)
+    except Exception as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and f"{scheme}.".startswith(f"{missing}."):
+            raise ConfigError(f"the reference to encryption keys names nothing; {_EXPECTED}") from None
+        raise ConfigError(
+            f"encryption keys: module {scheme} cannot be imported: {error!r}; install what it needs in each process "
+            "that has these settings"
+        ) from error
+    try:
         for part in rest.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError):
+    except AttributeError:
         raise ConfigError(f"the reference to encryption keys names nothing; {_EXPECTED}") from None
     if not callable(getattr(found, "key", None)):
         raise ConfigError(f"encryption keys: {reference} has no method key(key_id)")

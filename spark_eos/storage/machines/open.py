@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from typing import Any
 from uuid import uuid4
 
-from spark_eos.errors import ConfigError
+from spark_eos.errors.loading import Loading
 from spark_eos.storage.forks import tell_in_child
 from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.machines.address import split_address
@@ -92,9 +92,5 @@ def _aside(work: Callable[[], Any]) -> Future[Any]:
 
 def check_installed() -> None:
     """Load the client and the server: not inside of a commit. Raise `ConfigError` if a package is missing."""
-    try:
+    with Loading("machines.listen", "machines", "cryptography", "httpx", "starlette", "uvicorn"):
         from spark_eos.storage.machines import client, server  # noqa: F401
-    except ImportError as error:
-        raise ConfigError(
-            f"machines.listen needs a package that is not installed ({error}): pip install 'spark-eos[machines]'"
-        ) from error

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from spark_eos.errors import ConfigError, IllegalStateError, UnsupportedStoreError
+from spark_eos.errors import ConfigError, IllegalStateError
+from spark_eos.errors.loading import Loading
 from spark_eos.storage.object_names import is_legal_name
 from spark_eos.storage.settings import Settings
 
@@ -113,19 +114,14 @@ def connect(location: Location, settings: Settings, *, patient: bool = False) ->
     """A client of the library for ``location``; nothing is sent yet.
 
     It never tries anything again, which is left to the caller, unless it is ``patient``. Raises `ConfigError` for
-    settings that contradict one another, and `UnsupportedStoreError` without the library.
+    settings that contradict one another, and without the library.
     """
     foreign = [name for name in settings if not name.startswith(f"{location.cloud}.")]
     if foreign:
         raise ConfigError(
             f"setting {foreign[0]} is none of {location.url}: its own begin with {location.cloud}. Leave it out"
         )
-    try:
-        from obstore import store as library
-    except ImportError as error:
-        raise UnsupportedStoreError(
-            f"{location.url}: object stores need the package obstore: pip install 'spark-eos[objectstore]'"
-        ) from error
+    library = _library(location)
     check_process(location.url)
     make = {"s3": _s3, "adls": _azure, "gcs": _gcs}[location.cloud]
     kind, config, credentials, endpoint = make(library, location, settings)
@@ -143,10 +139,15 @@ def connect(location: Location, settings: Settings, *, patient: bool = False) ->
     raise ConfigError(f"{location.url}: the settings do not fit: {problem}")
 
 
+def _library(location: Location) -> Any:
+    with Loading(location.url, "objectstore", "obstore"):
+        from obstore import store
+    return store
+
+
 def endpoint_of(location: Location, settings: Settings) -> str | None:
     """Where the requests of `connect` go; None: to the cloud itself."""
-    from obstore import store as library
-
+    library = _library(location)
     make = {"s3": _s3, "adls": _azure, "gcs": _gcs}[location.cloud]
     endpoint: str | None = make(library, location, settings)[3]
     return endpoint
@@ -157,8 +158,7 @@ def static_options(location: Location, settings: Settings) -> dict[str, str]:
 
     What is not given, that client looks for in the environment and the machine, as the library does.
     """
-    from obstore import store as library
-
+    library = _library(location)
     make = {"s3": _s3, "adls": _azure, "gcs": _gcs}[location.cloud]
     _, config, credentials, _ = make(library, location, settings)
     given = {**config, **({} if credentials is None else credentials())}

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from spark_eos.errors import ConfigError
+from spark_eos.errors.loading import Loading
 from spark_eos.storage import NO_SETTINGS, Settings, is_object_store
-from spark_eos.tables.delta import needs_tables
 
 __all__ = ["address", "check_identifier", "open_catalog"]
 
@@ -27,11 +27,9 @@ def open_catalog(name: str, settings: Settings = NO_SETTINGS) -> Any:
     ``settings`` are those of the log's object store, under the names that pyiceberg has for them, too. What the
     catalog itself says of a store is taken first. Raises `ConfigError` if there is no such catalog.
     """
-    try:
+    with Loading("an Iceberg table", "tables", "pyiceberg"):
         from pyiceberg.catalog import load_catalog
         from pyiceberg.utils.config import Config
-    except ImportError as error:
-        raise needs_tables("Iceberg tables need the package pyiceberg") from error
     if not re.fullmatch(r"[A-Za-z0-9-]+", name):
         raise ConfigError(f"catalog {name!r}: a catalog's name has letters, digits and hyphens")
     found = Config().get_catalog_config(name)

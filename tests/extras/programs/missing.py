@@ -10,7 +10,10 @@ from pathlib import Path
 
 import spark_eos
 from spark_eos import Admin, Log, Producer, errors
+from spark_eos.cli.operate import top
 from spark_eos.clients.table_reader import read_polars
+from spark_eos.mirror.out.kafka_target import KafkaTarget
+from spark_eos.monitoring import register
 from spark_eos.tables import Tables
 
 KEYS = {"encryption.keys": "env:KEYS", "encryption.key.id": "key"}
@@ -33,6 +36,7 @@ def send(url: str, settings: dict[str, str]) -> None:
 
 
 send("log", {})
+top._is_terminal = lambda: True
 admin, tables, before = Admin("log"), Tables("log"), Log.open("log").state.seq
 
 CALLS: list[tuple[str, Callable[[], object]]] = [
@@ -46,7 +50,11 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     (extra("json-schema"), lambda: admin.create_topic("t", config=OBJECTS)),
     (extra("encryption"), lambda: send("log", KEYS)),
     (extra("encryption"), lambda: send("new", KEYS)),
-    ("pip install polars", lambda: read_polars("log", "orders")),
+    (extra("ui"), lambda: top.top("log")),
+    (extra("metrics"), lambda: register(Log.open("log"), registry=object())),  # type: ignore[arg-type]
+    (extra("metrics"), lambda: register(Log.open("log"), meter_provider=object())),  # type: ignore[arg-type]
+    (extra("kafka"), lambda: KafkaTarget({"bootstrap.servers": "localhost:1"}, "m", refresh_s=1, tell=print)),
+    ("pip install 'polars<3,>=1.", lambda: read_polars("log", "orders")),
 ]
 
 MIRROR = "--name m --topic orders --bootstrap-server localhost:1"
@@ -73,14 +81,18 @@ for words, call in CALLS:
         told = str(error)
     else:
         told = "nothing"
-    if words not in told or "\n" in told:
+    if words not in told or "not installed" not in told or "\n" in told:
         wrong.append(f"{words}: {told}")
 
 Path("keys").write_text("".join(f"{name}={value}\n" for name, value in KEYS.items()))
-eoslog = Path(sys.executable).with_name("eoslog")
-for command, name in COMMANDS.items():
+for number, (command, name) in enumerate(COMMANDS.items()):
+    own = [Path(sys.executable).with_name("eoslog")] if number % 2 else [sys.executable, "-Im", "spark_eos"]
     done = subprocess.run(
-        [eoslog, *command.split()], capture_output=True, text=True, check=False, timeout=300
+        [*own, *command.split()],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
     if done.returncode != 1 or extra(name) not in done.stderr or done.stderr.count("\n") != 1:
         wrong.append(f"eoslog {command}: {done.returncode} {done.stdout}{done.stderr}")
