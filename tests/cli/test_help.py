@@ -80,6 +80,7 @@ def test_the_commands():
             "encryption rotate",
             *("mirror in", "mirror offsets", "mirror out", "mirror sent"),
             *("mirror wait", "mirror group", "mirror checkpoint", "mirror check"),
+            "audit",
             "dump",
             "history",
             "diff",

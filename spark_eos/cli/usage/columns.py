@@ -305,6 +305,18 @@ HISTORY = Columns(
         "GROUPS": "Offsets that were committed for groups.",
     },
 )
+EVENTS = Columns(
+    "audit",
+    {
+        "TIME": "When it was done last, by the log's time, in UTC.",
+        "ENTRY": "The entry that has done it.",
+        "WRITER": "The client.id, the query, or the kind of program that wrote it.",
+        "WHAT": "What was done.",
+        "NAME": "To which topic, group, transactional.id or publication.",
+        "TIMES": "How often, if it was done again within an hour.",
+        "TEXT": "More about the last time.",
+    },
+)
 _CHANGED = "before -> after, if it changed."
 CHANGED_PARTITIONS = Columns(
     "diff",

@@ -122,6 +122,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "eoslog mirror check LOG --name shop --bootstrap-server kafka:9092 --before end --ignore-groups 'test-.*'",
     ),
     "dump": ("eoslog dump LOG --from 3",),
+    "audit": ("eoslog audit LOG --name orders",),
     "history": ("eoslog history LOG --since 2",),
     "diff": ("eoslog diff LOG 1 3",),
     "metrics": ("eoslog metrics LOG", "eoslog metrics LOG --partitions --json"),

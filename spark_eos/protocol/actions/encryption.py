@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from spark_eos.config.store import KEY_ID
 from spark_eos.errors import InvalidRequestError
-from spark_eos.protocol.actions.declaration import Fate, Field, declare
+from spark_eos.protocol.actions.declaration import Fate, Field, Told, declare
 from spark_eos.protocol.encoding.avro import STRING
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import State
@@ -65,4 +65,5 @@ declare(
     fields=(Field("key_id", STRING),),
     rule=mark_encrypted,
     fate=lambda state, _: Fate.UNKNOWN if state.encrypted_at >= 0 else Fate.NOT_APPLIED,
+    tell=lambda _before, _after, action, _writer: [Told("encryption begun", "", f"with key {action.key_id}")],
 )

@@ -16,7 +16,7 @@ from immutables import Map
 
 from spark_eos.errors import InvalidRequestError, InvalidTxnStateError
 from spark_eos.protocol.actions import groups
-from spark_eos.protocol.actions.declaration import INT32, Clock, Effects, Field, declare
+from spark_eos.protocol.actions.declaration import INT32, Clock, Effects, Field, Told, declare
 from spark_eos.protocol.actions.producers import complete, require_epoch
 from spark_eos.protocol.encoding.avro import LONG, STRING, array_of
 from spark_eos.protocol.encoding.values import NUMBERED_TOPICS, STAMP
@@ -83,6 +83,13 @@ declare(
     number=15,
     fields=(Field("producer", STAMP), Field("waited_ms", LONG)),
     rule=expire_transaction,
+    tell=lambda before, _after, action, _writer: [
+        Told(
+            "transaction timed out",
+            _name_of(before, action.producer.producer_id),
+            f"transaction {action.producer.number} of epoch {action.producer.epoch} is aborted, its producer is fenced",
+        )
+    ],
     effects=lambda action: Effects(producer=action.producer.producer_id),
 )
 
@@ -147,6 +154,9 @@ declare(
     fields=(Field("transactional_ids", array_of(STRING)),),
     rule=expire_transactional_ids,
     clock=Clock.IDLE,
+    tell=lambda _before, _after, action, _writer: [
+        Told("transactional.id expired", name) for name in action.transactional_ids
+    ],
 )
 
 
@@ -187,7 +197,16 @@ declare(
     fields=(Field("group", STRING), Field("partitions", NUMBERED_TOPICS, bounds=INT32)),
     rule=expire_offsets,
     clock=Clock.IDLE,
+    tell=lambda _before, _after, action, _writer: [
+        Told("group expired", action.group, f"offsets of {len(action.partitions)} partitions")
+    ],
 )
+
+
+def _name_of(state: State, producer_id: int) -> str:
+    producer = state.producers.get(producer_id)
+    name = None if producer is None else producer.transactional_id
+    return f"producer {producer_id}" if name is None else name
 
 
 def due(state: State, now_ms: int) -> Iterator[ExpireProducers | ExpireTransactionalIds | ExpireOffsets]:

@@ -12,7 +12,7 @@ from immutables import Map
 
 from spark_eos.config.log import LOG
 from spark_eos.errors import InvalidRequestError
-from spark_eos.protocol.actions.declaration import INT32, SETTINGS, Field, declare
+from spark_eos.protocol.actions.declaration import INT32, SETTINGS, Field, Told, changes, declare
 from spark_eos.protocol.encoding.avro import LONG, STRING
 from spark_eos.protocol.encoding.values import PAIRS
 from spark_eos.protocol.replace import replace
@@ -67,6 +67,7 @@ declare(
         Field("entries_per_folder", LONG, bounds=INT32),
     ),
     rule=create,
+    tell=lambda _before, after, _action, _writer: [Told("log created", "", after.log_id)],
 )
 
 
@@ -91,4 +92,7 @@ declare(
     number=19,
     fields=(Field("config", PAIRS, bounds=SETTINGS),),
     rule=alter,
+    tell=lambda before, after, _action, _writer: [
+        Told("settings of the log altered", "", changes(before.config, after.config))
+    ],
 )

@@ -6,16 +6,17 @@ parts.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from spark_eos.errors import OffsetOutOfRangeError
-from spark_eos.protocol.actions.declaration import Field, declare
+from spark_eos.protocol.actions.declaration import Field, Told, declare
 from spark_eos.protocol.actions.offsets import require_partition
 from spark_eos.protocol.encoding.values import OFFSETS
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.sealing import trimmed
 from spark_eos.protocol.state import State
-from spark_eos.protocol.types import PartitionOffset
+from spark_eos.protocol.types import RETENTION, PartitionOffset
 
 __all__ = ["TO_THE_END", "AdvanceLogStart", "advance"]
 
@@ -48,9 +49,23 @@ def advance(state: State, action: AdvanceLogStart) -> tuple[State, None]:
     return replace(state, partitions=partitions), None
 
 
+def _tell(before: State, after: State, action: AdvanceLogStart, writer: str) -> Iterator[Told]:
+    """What a person has deleted: retention does so all the time."""
+    if writer == RETENTION:
+        return
+    for one in action.offsets:
+        key = (one.topic_id, one.partition)
+        was, now = before.partitions.get(key), after.partitions.get(key)
+        if was is not None and now is not None and now.start > was.start:
+            yield Told(
+                "records deleted", f"{one.topic}-{one.partition}", f"offsets {was.start} to {now.start - 1}"
+            )
+
+
 declare(
     AdvanceLogStart,
     number=9,
     fields=(Field("offsets", OFFSETS),),
     rule=advance,
+    tell=_tell,
 )

@@ -6,18 +6,19 @@ job that reads, transforms and writes would read records twice, or lose them, af
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from immutables import Map
 
 from spark_eos.errors import GroupNotEmptyError, InvalidRequestError, UnknownTopicOrPartitionError
 from spark_eos.protocol.actions import groups, producers, topics
-from spark_eos.protocol.actions.declaration import INT32, Effects, Field, declare
+from spark_eos.protocol.actions.declaration import INT32, Effects, Field, Told, declare
 from spark_eos.protocol.encoding.avro import STRING, optional_of
 from spark_eos.protocol.encoding.values import MEMBERSHIP, NUMBERED_TOPICS, OFFSETS, STAMP
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import CommittedOffset, Group, PartitionKey, State
-from spark_eos.protocol.types import MAX_METADATA_BYTES, Membership, PartitionOffset, ProducerStamp
+from spark_eos.protocol.types import ADMIN, MAX_METADATA_BYTES, Membership, PartitionOffset, ProducerStamp
 
 __all__ = ["CommitOffsets", "DeleteOffsets", "commit", "delete_offsets", "is_pending", "require_partition"]
 
@@ -68,6 +69,18 @@ def commit(state: State, action: CommitOffsets) -> tuple[State, None]:
     return replace(state, producers=state.producers.set(producer.producer_id, producer)), None
 
 
+def _tell_reset(_before: State, _after: State, action: CommitOffsets, writer: str) -> Iterable[Told]:
+    if writer != ADMIN:
+        return ()
+    return [
+        Told(
+            "offsets of a group set",
+            action.group,
+            ", ".join(f"{one.topic}-{one.partition}: {one.offset}" for one in action.offsets),
+        )
+    ]
+
+
 declare(
     CommitOffsets,
     number=6,
@@ -79,6 +92,7 @@ declare(
     ),
     rule=commit,
     effects=lambda action: Effects(groups=frozenset({action.group})),
+    tell=_tell_reset,
 )
 
 
@@ -117,6 +131,13 @@ declare(
     number=11,
     fields=(Field("group", STRING), Field("partitions", NUMBERED_TOPICS, bounds=INT32)),
     rule=delete_offsets,
+    tell=lambda _before, _after, action, _writer: [
+        Told(
+            "offsets of a group deleted",
+            action.group,
+            ", ".join(f"{topic}-{at}" for topic, at in action.partitions) or "all",
+        )
+    ],
 )
 
 

@@ -8,6 +8,7 @@ decide a later transaction (KAFKA-17754).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from immutables import Map
@@ -20,7 +21,16 @@ from spark_eos.errors import (
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
-from spark_eos.protocol.actions.declaration import INT32, Answer, Effects, Fate, Field, declare
+from spark_eos.protocol.actions.declaration import (
+    INT32,
+    TAKEN_OVER,
+    Answer,
+    Effects,
+    Fate,
+    Field,
+    Told,
+    declare,
+)
 from spark_eos.protocol.encoding.avro import BOOLEAN, LONG, STRING, optional_of
 from spark_eos.protocol.encoding.values import STAMP
 from spark_eos.protocol.index import IndexRow, Kind
@@ -149,6 +159,20 @@ def _fate_of_init(state: State, action: InitProducer) -> Fate:
     return Fate.APPLIED if named else Fate.UNKNOWN
 
 
+def _tell_fenced(before: State, after: State, action: InitProducer, _writer: str) -> Iterator[Told]:
+    """What had a transaction open was fenced in its midst; else a program may have ended, and was started again."""
+    known, producer = before.producers.get(action.producer_id), after.producers.get(action.producer_id)
+    if known is None or producer is None:
+        return
+    by = f"by query run {action.run_id}" if action.run_id else "by another producer, or an abort"
+    name = known.transactional_id or f"producer {known.producer_id}"
+    if known.is_open and not producer.is_open:
+        text = f"epoch {known.epoch} {by}; its transaction {known.number} is aborted"
+        yield Told("producer fenced", name, text)
+    else:
+        yield Told(TAKEN_OVER, name, f"epoch {known.epoch} {by}; it had nothing open")
+
+
 declare(
     InitProducer,
     number=4,
@@ -164,6 +188,7 @@ declare(
     fate=_fate_of_init,
     fate_decides=True,
     effects=lambda action: Effects(producer=action.producer_id),
+    tell=_tell_fenced,
 )
 
 

@@ -9,7 +9,7 @@ from immutables import Map
 
 from spark_eos.errors import InvalidRequestError, ProducerFencedError
 from spark_eos.protocol.actions.data_place import check_not_moving
-from spark_eos.protocol.actions.declaration import SETTINGS, Bounds, Fate, Field, declare
+from spark_eos.protocol.actions.declaration import SETTINGS, Bounds, Fate, Field, Told, declare
 from spark_eos.protocol.actions.encryption import check_publishable
 from spark_eos.protocol.actions.topics import require
 from spark_eos.protocol.encoding.avro import LONG, STRING, optional_of
@@ -131,6 +131,9 @@ declare(
     ),
     rule=create,
     check=_check_new,
+    tell=lambda _before, _after, action, _writer: [
+        Told("publication created", action.name, ", ".join(name for name, _ in action.topics))
+    ],
 )
 
 
@@ -187,4 +190,5 @@ declare(
     rule=drop,
     fate=_fate_of_drop,
     is_repeatable=lambda action: action.epoch is not None,
+    tell=lambda _before, _after, action, _writer: [Told("publication dropped", action.name)],
 )
