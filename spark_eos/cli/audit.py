@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,11 @@ from spark_eos.cli.options import ConfigFile, Json, Url, open_log
 from spark_eos.cli.output import print_json, print_table
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.usage.columns import EVENTS
+from spark_eos.config.nearest import suggestion
+from spark_eos.errors import ConfigError
+
+if TYPE_CHECKING:
+    from spark_eos.protocol.state import State
 
 __all__ = ["app"]
 
@@ -32,7 +37,7 @@ def audit(
 ) -> None:
     """List what was done to the log, by whom, oldest first: fenced, timed out, expired, created, altered, deleted.
 
-    It goes back as far as the log's setting audit.retention.ms, a week by default; at most 2,000 events are kept. What a
+    It goes back as far as the log's setting audit.retention.ms, a week by default, with at most 2,000 events. What a
     writer does to the same thing again within an hour is one event.
     """
     from spark_eos.log.time_travel import iso, time_ms
@@ -43,9 +48,12 @@ def audit(
         raise typer.BadParameter(
             f"{since!r} is not a time such as 2026-11-21T16:30:00", param_hint="'--since'"
         ) from None
+    state = open_log(url, command_config).follow()
+    if name is not None:
+        _check_name(state, name)
     found = [
         one
-        for one in open_log(url, command_config).follow().trail
+        for one in state.trail
         if (name is None or one.name == name) and (since_ms is None or one.timestamp_ms >= since_ms)
     ]
     if as_json:
@@ -57,3 +65,13 @@ def audit(
         for one in found
     ]
     print_table(EVENTS, rows)
+
+
+def _check_name(state: State, name: str) -> None:
+    """Refuse a name of nothing, rather than show nothing."""
+    known = {
+        *(one.name for one in state.trail),
+        *(*state.topics, *state.transactional_ids, *state.groups, *state.offsets, *state.publications),
+    }
+    if name not in known:
+        raise ConfigError(f"the log has nothing of the name {name!r}; {suggestion(name, known)}")

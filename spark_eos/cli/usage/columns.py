@@ -100,18 +100,6 @@ HANGING = Columns(
         "Duration(min)": "How long it has been open.",
     },
 )
-FENCINGS = Columns(
-    "transactions fencings",
-    {
-        "ENTRY": "The entry that has done it.",
-        "TIME": "The time of the entry, in UTC.",
-        "TRANSACTIONAL-ID": "The producer's transactional.id.",
-        "PRODUCER": _PRODUCER["ProducerId"],
-        "NEW-EPOCH": "Producers of this id with a smaller epoch are fenced.",
-        "WRITER": "The client.id or the run that has done it.",
-        "WHY": "What it did for that.",
-    },
-)
 RESOLVED = Columns(
     "transactions resolve",
     {**_TRANSACTIONAL_ID, "WaitingFor": "Why the transaction is still prepared."},

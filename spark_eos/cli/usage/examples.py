@@ -39,7 +39,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "eoslog transactions describe-producers LOG --topic orders --partition 0",
     ),
     "transactions find-hanging": ("eoslog transactions find-hanging LOG",),
-    "transactions fencings": ("eoslog transactions fencings LOG --transactional-id billing",),
     "transactions abort": ("eoslog transactions abort LOG --transactional-id hanging",),
     "transactions force-terminate": ("eoslog transactions force-terminate LOG --transactional-id billing",),
     "transactions resolve": ("eoslog transactions resolve LOG",),

@@ -18,9 +18,11 @@ from spark_eos.protocol.types import MAX_NUMBER, ProducerStamp
 __all__ = [
     "CRC",
     "DECLARED",
+    "FENCED",
     "INT32",
     "SETTINGS",
     "TAKEN_OVER",
+    "TIMED_OUT",
     "Answer",
     "Bounds",
     "Clock",
@@ -114,8 +116,8 @@ class Effects(NamedTuple):
     ended: tuple[ProducerStamp, bool] | None = None
 
 
-TAKEN_OVER = "producer taken over"
-"""What happens with each start of a program, so that it is the first that goes where the trail is full."""
+FENCED, TIMED_OUT, TAKEN_OVER = "producer fenced", "transaction timed out", "producer taken over"
+"""What is told of producers. Each start of a program takes one over: that goes first where the trail is full."""
 
 
 class Told(NamedTuple):

@@ -16,7 +16,7 @@ from immutables import Map
 
 from spark_eos.errors import InvalidRequestError, InvalidTxnStateError
 from spark_eos.protocol.actions import groups
-from spark_eos.protocol.actions.declaration import INT32, Clock, Effects, Field, Told, declare
+from spark_eos.protocol.actions.declaration import INT32, TIMED_OUT, Clock, Effects, Field, Told, declare
 from spark_eos.protocol.actions.producers import complete, require_epoch
 from spark_eos.protocol.encoding.avro import LONG, STRING, array_of
 from spark_eos.protocol.encoding.values import NUMBERED_TOPICS, STAMP
@@ -85,7 +85,7 @@ declare(
     rule=expire_transaction,
     tell=lambda before, _after, action, _writer: [
         Told(
-            "transaction timed out",
+            TIMED_OUT,
             _name_of(before, action.producer.producer_id),
             f"transaction {action.producer.number} of epoch {action.producer.epoch} is aborted, its producer is fenced",
         )

@@ -53,13 +53,15 @@ def _tell(before: State, after: State, action: AdvanceLogStart, writer: str) -> 
     """What a person has deleted: retention does so all the time."""
     if writer == RETENTION:
         return
+    deleted: dict[str, list[str]] = {}
     for one in action.offsets:
         key = (one.topic_id, one.partition)
         was, now = before.partitions.get(key), after.partitions.get(key)
         if was is not None and now is not None and now.start > was.start:
-            yield Told(
-                "records deleted", f"{one.topic}-{one.partition}", f"offsets {was.start} to {now.start - 1}"
-            )
+            text = f"partition {one.partition}, offsets {was.start} to {now.start - 1}"
+            deleted.setdefault(one.topic, []).append(text)
+    for topic, parts in deleted.items():
+        yield Told("records deleted", topic, "; ".join(parts))
 
 
 declare(

@@ -22,6 +22,7 @@ from spark_eos.errors import (
     ProducerFencedError,
 )
 from spark_eos.protocol.actions.declaration import (
+    FENCED,
     INT32,
     TAKEN_OVER,
     Answer,
@@ -168,7 +169,7 @@ def _tell_fenced(before: State, after: State, action: InitProducer, _writer: str
     name = known.transactional_id or f"producer {known.producer_id}"
     if known.is_open and not producer.is_open:
         text = f"epoch {known.epoch} {by}; its transaction {known.number} is aborted"
-        yield Told("producer fenced", name, text)
+        yield Told(FENCED, name, text)
     else:
         yield Told(TAKEN_OVER, name, f"epoch {known.epoch} {by}; it had nothing open")
 
