@@ -37,7 +37,7 @@ def audit(
 ) -> None:
     """List what was done to the log, by whom, oldest first: fenced, timed out, expired, created, altered, deleted.
 
-    It goes back as far as the log's setting audit.retention.ms, a week by default, with at most 2,000 events. What a
+    It goes back as far as the log's setting audit.retention.ms, a week by default, with at most 1,000 events. What a
     writer does to the same thing again within an hour is one event.
     """
     from spark_eos.log.time_travel import iso, time_ms

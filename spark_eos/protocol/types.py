@@ -26,6 +26,7 @@ __all__ = [
     "ProducerStamp",
     "SourceProgress",
     "StagedFile",
+    "Told",
     "TopicPartition",
 ]
 
@@ -235,3 +236,11 @@ class SourceProgress(NamedTuple):
     start_offsets: tuple[PartitionOffset, ...] = ()
     end_offsets: tuple[PartitionOffset, ...] = ()
     name: str | None = None
+
+
+class Told(NamedTuple):
+    """What an action has done, for people: ``what`` it did to ``name``; ``text`` says more."""
+
+    what: str
+    name: str
+    text: str = ""

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from spark_eos.monitoring.troubles.trouble import LOG, Trouble, age
-from spark_eos.protocol.actions.declaration import FENCED, TIMED_OUT
+from spark_eos.protocol.rules.takeovers import FENCED, TIMED_OUT
 from spark_eos.protocol.state import Event, State
 
 __all__ = ["of_fencings"]

@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from spark_eos.errors import InvalidRequestError
-from spark_eos.protocol.actions.declaration import Field, Told, declare
+from spark_eos.protocol.actions.declaration import Field, declare
 from spark_eos.protocol.encoding.avro import LONG, STRING
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import DataBefore, State
+from spark_eos.protocol.types import Told
 
 __all__ = [
     "DataCopied",

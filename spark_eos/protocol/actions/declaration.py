@@ -13,16 +13,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from spark_eos.protocol.encoding.avro import Shape, record, same
 from spark_eos.protocol.state import PartitionKey, State
-from spark_eos.protocol.types import MAX_NUMBER, ProducerStamp
+from spark_eos.protocol.types import MAX_NUMBER, ProducerStamp, Told
 
 __all__ = [
     "CRC",
     "DECLARED",
-    "FENCED",
     "INT32",
     "SETTINGS",
-    "TAKEN_OVER",
-    "TIMED_OUT",
     "Answer",
     "Bounds",
     "Clock",
@@ -31,7 +28,6 @@ __all__ = [
     "Fate",
     "Field",
     "Tell",
-    "Told",
     "changes",
     "declare",
     "shown",
@@ -114,18 +110,6 @@ class Effects(NamedTuple):
     partitions: frozenset[PartitionKey] = frozenset()
     groups: frozenset[str] = frozenset()
     ended: tuple[ProducerStamp, bool] | None = None
-
-
-FENCED, TIMED_OUT, TAKEN_OVER = "producer fenced", "transaction timed out", "producer taken over"
-"""What is told of producers. Each start of a program takes one over: that goes first where the trail is full."""
-
-
-class Told(NamedTuple):
-    """What an action has done, for people: ``what`` it did to ``name``; ``text`` says more."""
-
-    what: str
-    name: str
-    text: str = ""
 
 
 Tell = Callable[[State, State, Any, str], Iterable[Told]]

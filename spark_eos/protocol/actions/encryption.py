@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from spark_eos.config.store import KEY_ID
 from spark_eos.errors import InvalidRequestError
-from spark_eos.protocol.actions.declaration import Fate, Field, Told, declare
+from spark_eos.protocol.actions.declaration import Fate, Field, declare
 from spark_eos.protocol.encoding.avro import STRING
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import State
+from spark_eos.protocol.types import Told
 
 __all__ = ["MarkEncrypted", "check_publishable", "mark_encrypted"]
 

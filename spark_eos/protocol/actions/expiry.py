@@ -16,14 +16,15 @@ from immutables import Map
 
 from spark_eos.errors import InvalidRequestError, InvalidTxnStateError
 from spark_eos.protocol.actions import groups
-from spark_eos.protocol.actions.declaration import INT32, TIMED_OUT, Clock, Effects, Field, Told, declare
+from spark_eos.protocol.actions.declaration import INT32, Clock, Effects, Field, declare
 from spark_eos.protocol.actions.producers import complete, require_epoch
 from spark_eos.protocol.encoding.avro import LONG, STRING, array_of
 from spark_eos.protocol.encoding.values import NUMBERED_TOPICS, STAMP
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.settings import setting
+from spark_eos.protocol.rules.takeovers import timed_out
 from spark_eos.protocol.state import CommittedOffset, Group, Producer, State, TransactionState
-from spark_eos.protocol.types import ProducerStamp
+from spark_eos.protocol.types import ProducerStamp, Told
 
 __all__ = [
     "ExpireOffsets",
@@ -83,13 +84,7 @@ declare(
     number=15,
     fields=(Field("producer", STAMP), Field("waited_ms", LONG)),
     rule=expire_transaction,
-    tell=lambda before, _after, action, _writer: [
-        Told(
-            TIMED_OUT,
-            _name_of(before, action.producer.producer_id),
-            f"transaction {action.producer.number} of epoch {action.producer.epoch} is aborted, its producer is fenced",
-        )
-    ],
+    tell=lambda before, _after, action, _writer: timed_out(before, action.producer),
     effects=lambda action: Effects(producer=action.producer.producer_id),
 )
 
@@ -201,12 +196,6 @@ declare(
         Told("group expired", action.group, f"offsets of {len(action.partitions)} partitions")
     ],
 )
-
-
-def _name_of(state: State, producer_id: int) -> str:
-    producer = state.producers.get(producer_id)
-    name = None if producer is None else producer.transactional_id
-    return f"producer {producer_id}" if name is None else name
 
 
 def due(state: State, now_ms: int) -> Iterator[ExpireProducers | ExpireTransactionalIds | ExpireOffsets]:

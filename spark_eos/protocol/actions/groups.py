@@ -25,12 +25,12 @@ from spark_eos.errors import (
     InvalidRequestError,
     UnknownMemberIdError,
 )
-from spark_eos.protocol.actions.declaration import INT32, Bounds, Field, Told, declare
+from spark_eos.protocol.actions.declaration import INT32, Bounds, Field, declare
 from spark_eos.protocol.assignors import ASSIGNORS, Subscriber
 from spark_eos.protocol.encoding.avro import LONG, STRING, array_of, optional_of
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import Group, Member, PartitionKey, State
-from spark_eos.protocol.types import ADMIN, Membership
+from spark_eos.protocol.types import ADMIN, Membership, Told
 
 __all__ = [
     "JoinGroup",

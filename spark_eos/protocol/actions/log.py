@@ -12,12 +12,13 @@ from immutables import Map
 
 from spark_eos.config.log import LOG
 from spark_eos.errors import InvalidRequestError
-from spark_eos.protocol.actions.declaration import INT32, SETTINGS, Field, Told, changes, declare
+from spark_eos.protocol.actions.declaration import INT32, SETTINGS, Field, changes, declare
 from spark_eos.protocol.encoding.avro import LONG, STRING
 from spark_eos.protocol.encoding.values import PAIRS
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.settings import is_setting
 from spark_eos.protocol.state import State
+from spark_eos.protocol.types import Told
 
 __all__ = ["AlterLog", "CreateLog", "alter", "create"]
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from spark_eos.errors import OffsetOutOfRangeError
-from spark_eos.protocol.actions.declaration import Field, Told, declare
+from spark_eos.protocol.actions.declaration import Field, declare
 from spark_eos.protocol.actions.offsets import require_partition
 from spark_eos.protocol.encoding.values import OFFSETS
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.sealing import trimmed
 from spark_eos.protocol.state import State
-from spark_eos.protocol.types import RETENTION, PartitionOffset
+from spark_eos.protocol.types import RETENTION, PartitionOffset, Told
 
 __all__ = ["TO_THE_END", "AdvanceLogStart", "advance"]
 

@@ -12,11 +12,11 @@ from typing import NamedTuple, TypeVar
 from immutables import Map
 
 from spark_eos.errors import InvalidRequestError
-from spark_eos.protocol.actions.declaration import Bounds, Clock, Field, Told, declare
+from spark_eos.protocol.actions.declaration import Bounds, Clock, Field, declare
 from spark_eos.protocol.encoding.avro import LONG
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import CommittedOffset, Producer, State
-from spark_eos.protocol.types import LATEST_MS
+from spark_eos.protocol.types import LATEST_MS, Told
 
 __all__ = ["ResetLogTime", "reset"]
 

@@ -13,12 +13,19 @@ from immutables import Map
 
 from spark_eos.errors import GroupNotEmptyError, InvalidRequestError, UnknownTopicOrPartitionError
 from spark_eos.protocol.actions import groups, producers, topics
-from spark_eos.protocol.actions.declaration import INT32, Effects, Field, Told, declare
+from spark_eos.protocol.actions.declaration import INT32, Effects, Field, declare
 from spark_eos.protocol.encoding.avro import STRING, optional_of
 from spark_eos.protocol.encoding.values import MEMBERSHIP, NUMBERED_TOPICS, OFFSETS, STAMP
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import CommittedOffset, Group, PartitionKey, State
-from spark_eos.protocol.types import ADMIN, MAX_METADATA_BYTES, Membership, PartitionOffset, ProducerStamp
+from spark_eos.protocol.types import (
+    ADMIN,
+    MAX_METADATA_BYTES,
+    Membership,
+    PartitionOffset,
+    ProducerStamp,
+    Told,
+)
 
 __all__ = ["CommitOffsets", "DeleteOffsets", "commit", "delete_offsets", "is_pending", "require_partition"]
 

@@ -8,7 +8,6 @@ decide a later transaction (KAFKA-17754).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from immutables import Map
@@ -21,21 +20,12 @@ from spark_eos.errors import (
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
-from spark_eos.protocol.actions.declaration import (
-    FENCED,
-    INT32,
-    TAKEN_OVER,
-    Answer,
-    Effects,
-    Fate,
-    Field,
-    Told,
-    declare,
-)
+from spark_eos.protocol.actions.declaration import INT32, Answer, Effects, Fate, Field, declare
 from spark_eos.protocol.encoding.avro import BOOLEAN, LONG, STRING, optional_of
 from spark_eos.protocol.encoding.values import STAMP
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.replace import replace
+from spark_eos.protocol.rules.takeovers import taken_over
 from spark_eos.protocol.state import (
     NO_OPEN,
     CommittedOffset,
@@ -160,20 +150,6 @@ def _fate_of_init(state: State, action: InitProducer) -> Fate:
     return Fate.APPLIED if named else Fate.UNKNOWN
 
 
-def _tell_fenced(before: State, after: State, action: InitProducer, _writer: str) -> Iterator[Told]:
-    """What had a transaction open was fenced in its midst; else a program may have ended, and was started again."""
-    known, producer = before.producers.get(action.producer_id), after.producers.get(action.producer_id)
-    if known is None or producer is None:
-        return
-    by = f"by query run {action.run_id}" if action.run_id else "by another producer, or an abort"
-    name = known.transactional_id or f"producer {known.producer_id}"
-    if known.is_open and not producer.is_open:
-        text = f"epoch {known.epoch} {by}; its transaction {known.number} is aborted"
-        yield Told(FENCED, name, text)
-    else:
-        yield Told(TAKEN_OVER, name, f"epoch {known.epoch} {by}; it had nothing open")
-
-
 declare(
     InitProducer,
     number=4,
@@ -189,7 +165,7 @@ declare(
     fate=_fate_of_init,
     fate_decides=True,
     effects=lambda action: Effects(producer=action.producer_id),
-    tell=_tell_fenced,
+    tell=taken_over,
 )
 
 

@@ -19,14 +19,14 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
 )
 from spark_eos.protocol.actions import groups
-from spark_eos.protocol.actions.declaration import INT32, SETTINGS, Fate, Field, Told, changes, declare
+from spark_eos.protocol.actions.declaration import INT32, SETTINGS, Fate, Field, changes, declare
 from spark_eos.protocol.arrow_schema import MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH, shape_of
 from spark_eos.protocol.encoding.avro import BYTES, LONG, STRING, optional_of
 from spark_eos.protocol.encoding.values import PAIRS
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.schema_versions import check_follows
 from spark_eos.protocol.state import Partition, State, Topic
-from spark_eos.protocol.types import MAX_PARTITIONS
+from spark_eos.protocol.types import MAX_PARTITIONS, Told
 
 __all__ = [
     "MAX_TOPIC_NAME",

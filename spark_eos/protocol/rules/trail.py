@@ -1,21 +1,23 @@
 """The trail: what was done to the log, and by whom, kept in its state for days, when the entries are long retired.
 
 An action declares what it has to tell (`spark_eos.protocol.actions.declaration.declare`, ``tell``). Nothing is decided
-by the trail. It is bounded: what a writer does to the same thing again within an hour is one event, which says how
-often; events older than ``audit.retention.ms`` go when another one comes, and above `MOST` the oldest ones.
+by the trail; but all processes write the same snapshots, so its words are part of the rules. It is bounded: what a
+writer does to the same thing again within an hour is one event, which says how often; events older than
+``audit.retention.ms`` go when another one comes, and above `MOST` the oldest ones.
 """
 
 from __future__ import annotations
 
 from spark_eos.protocol import actions as a
-from spark_eos.protocol.actions.declaration import DECLARED, TAKEN_OVER
+from spark_eos.protocol.actions.declaration import DECLARED
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.settings import setting
+from spark_eos.protocol.rules.takeovers import TAKEN_OVER
 from spark_eos.protocol.state import Event, State
 
 __all__ = ["MOST", "added"]
 
-MOST = 2000
+MOST = 1000
 """Events that the state has at most."""
 
 _AGAIN_MS = 3_600_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from spark_eos.protocol.actions.declaration import FENCED, TAKEN_OVER, TIMED_OUT
+from spark_eos.protocol.rules.takeovers import FENCED, TAKEN_OVER, TIMED_OUT
 from spark_eos.protocol.state import Producer
 from spark_eos.ui.areas.audit import shown
 from spark_eos.ui.follower import Follower

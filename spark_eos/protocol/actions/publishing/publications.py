@@ -9,7 +9,7 @@ from immutables import Map
 
 from spark_eos.errors import InvalidRequestError, ProducerFencedError
 from spark_eos.protocol.actions.data_place import check_not_moving
-from spark_eos.protocol.actions.declaration import SETTINGS, Bounds, Fate, Field, Told, declare
+from spark_eos.protocol.actions.declaration import SETTINGS, Bounds, Fate, Field, declare
 from spark_eos.protocol.actions.encryption import check_publishable
 from spark_eos.protocol.actions.topics import require
 from spark_eos.protocol.encoding.avro import LONG, STRING, optional_of
@@ -17,6 +17,7 @@ from spark_eos.protocol.encoding.values import PAIRS
 from spark_eos.protocol.publication import Publication
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import State
+from spark_eos.protocol.types import Told
 
 __all__ = [
     "MAX_TOPICS",
