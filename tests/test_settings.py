@@ -342,7 +342,22 @@ def readable(world, name, value):
     return (log.state.timestamp_ms - earliest(log).timestamp_ms) // 1000
 
 
+def told(world, name, value):
+    """What `eoslog audit` tells a hundred seconds later."""
+    world.admin.alter_log({name: value})
+    world.pass_time(100)
+    world.topic()
+    return [one.what for one in world.log.follow().trail]
+
+
 LOG = {
+    "audit.retention.ms": Effect(
+        told,
+        {
+            "99999": ["topic created"],
+            "100000": ["log created", "settings of the log altered", "topic created"],
+        },
+    ),
     "entry.timestamp.after.max.ms": Effect(hours_ahead, {"3600000": 0, "172800000": 48}),
     "health.lag.max.ms": Effect(warned, {"99999": ["group behind"], "100000": []}),
     "health.publication.lag.max.ms": Effect(warned, {"99999": ["publication behind"], "100000": []}),

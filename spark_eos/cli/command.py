@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from spark_eos.cli import (
+    audit,
     configs,
     groups,
     history,
@@ -122,6 +123,7 @@ for noun in (
     backup,
     encryption,
     mirror,
+    audit,
     history,
     metrics,
     ui,

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spark_eos.cli.history import tell_retired
-from spark_eos.cli.options import ConfigFile, Json, Url, admin, commas, open_log
+from spark_eos.cli.options import ConfigFile, Json, Url, admin, commas
 from spark_eos.cli.output import print_json, print_table
 from spark_eos.cli.parsing import Command, Commands
-from spark_eos.cli.usage.columns import FENCINGS, HANGING, PRODUCERS, RESOLVED, TRANSACTION, TRANSACTIONS
+from spark_eos.cli.usage.columns import HANGING, PRODUCERS, RESOLVED, TRANSACTION, TRANSACTIONS
 from spark_eos.errors import ConfigError
 from spark_eos.log.clock import SYSTEM
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
@@ -25,9 +24,6 @@ __all__ = ["app"]
 app = typer.Typer(name="transactions", cls=Commands, help="List, describe and end transactions.")
 
 _MINUTE_MS = 60_000
-
-_LOOKED_AT = 10_000
-"""Entries that are read at most to find who was fenced, unless more are asked for."""
 
 _TransactionalId = Annotated[str, typer.Option(metavar="ID", help="The producers' transactional.id.")]
 _Topic = Annotated[str | None, typer.Option(metavar="TOPIC", help="The topic's name.")]
@@ -174,47 +170,6 @@ def _hanging_rows(hanging: HangingTransaction) -> list[tuple[object, ...]]:
         )
         for topic, partition, start in places or [(None, None, None)]
     ]
-
-
-@app.command("fencings", cls=Command)
-def show_fencings(
-    url: Url,
-    transactional_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="Only producers with this transactional.id.")
-    ] = None,
-    since: Annotated[
-        int | None,
-        typer.Option(metavar="ENTRY", help="The first entry to look at (default: the newest 10,000)."),
-    ] = None,
-    command_config: ConfigFile = None,
-    as_json: Json = False,
-) -> None:
-    """List when producers were fenced, by whom and why, oldest first: a fenced one that still runs is a zombie."""
-    from spark_eos.clients.admin.transactions import known_producer
-    from spark_eos.log.time_travel import check_entry, earliest, iso
-    from spark_eos.monitoring.fencings import fencings
-
-    log = open_log(url, command_config)
-    last = log.state.seq
-    if since is not None:
-        check_entry(log, since)
-        tell_retired(earliest(log), since)
-    first = max(last - _LOOKED_AT + 1, 0) if since is None else since
-    found = [one for one in fencings(log, first, last) if transactional_id in {None, one.transactional_id}]
-    if transactional_id is not None and not found:
-        known_producer(log.state, transactional_id)
-    if as_json:
-        for one in found:
-            print_json(one._asdict())
-        return
-    rows = [
-        (
-            *(one.entry, iso(one.timestamp_ms), one.transactional_id, one.producer_id, one.epoch),
-            *(one.writer, one.why),
-        )
-        for one in found
-    ]
-    print_table(FENCINGS, rows)
 
 
 @app.command("abort", cls=Command)

@@ -22,6 +22,14 @@ LOG = Table(
         "eoslog",
     ),
     Option(
+        "audit.retention.ms",
+        _WHOLE,
+        604_800_000,
+        "So long `eoslog audit` tells what was done to the log: who was fenced, deleted, altered, expired.",
+        "protocol/rules/trail.py",
+        "eoslog",
+    ),
+    Option(
         "health.lag.max.ms",
         _WHOLE,
         300_000,

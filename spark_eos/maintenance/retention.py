@@ -22,7 +22,7 @@ from spark_eos.log.topics import config_value
 from spark_eos.protocol.actions import Action, AdvanceLogStart, PartitionOffset
 from spark_eos.protocol.index import IndexPage, IndexRow, Load
 from spark_eos.protocol.state import Partition, State, Topic
-from spark_eos.protocol.types import TopicPartition
+from spark_eos.protocol.types import RETENTION, TopicPartition
 
 __all__ = ["SLACK_MS", "Due", "Retention", "first_kept"]
 
@@ -32,7 +32,7 @@ SLACK_MS = 86_400_000
 _AGREED_MS = 60_000
 """Clocks that differ by less are the same: stores say whole seconds."""
 
-_WRITER = "retention"
+_WRITER = RETENTION
 _LOG = logging.getLogger(__name__)
 
 _Goes = Callable[["IndexPage | IndexRow"], bool]

@@ -17,7 +17,6 @@ from spark_eos.monitoring.members import silent_members
 from spark_eos.monitoring.metrics.measured_store import LookingStore
 from spark_eos.monitoring.metrics.points import safe_url
 from spark_eos.monitoring.metrics.sizes import Sizes
-from spark_eos.monitoring.troubles.fenced import of_fencings
 from spark_eos.monitoring.troubles.of_state import Seen, of_snapshots, troubles_of
 from spark_eos.monitoring.troubles.trouble import LOG, Trouble, worst_first
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
@@ -81,7 +80,7 @@ def status_of(
     state = log.state
     if is_apart(state.data_url):
         found += _space(space(data_store(state.data_url, inner.settings)))
-    for look in (_of_state, _snapshots, _fencings):
+    for look in (_of_state, _snapshots):
         try:
             found += look(log, activity)
         except EosLogError as error:
@@ -143,7 +142,3 @@ def _space(space: Space | None) -> Iterator[Trouble]:
 def _snapshots(log: Log, _: Activity) -> Iterator[Trouble]:
     found = (paths.snapshot_seq(info.name) for info in log.store.list(paths.SNAPSHOTS))
     return of_snapshots(log.state, max((seq for seq in found if seq is not None), default=0))
-
-
-def _fencings(log: Log, activity: Activity) -> Iterator[Trouble]:
-    return of_fencings(log, log.state, activity.now_ms)

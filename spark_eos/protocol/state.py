@@ -30,6 +30,7 @@ __all__ = [
     "CommittedOffset",
     "DataBefore",
     "Decision",
+    "Event",
     "Group",
     "Member",
     "Partition",
@@ -287,6 +288,24 @@ class DataBefore(NamedTuple):
     copied_at: int = -1
 
 
+class Event(NamedTuple):
+    """What an administrator, or an expiry, has done to the log, or one producer to another one.
+
+    ``what`` was done to ``name``, by ``writer``, at ``timestamp_ms`` of the log's time, in ``entry``; ``text`` says
+    more. What happens again and again is one event: ``times`` is how often, ``first_ms`` when it began; the rest is of
+    the last time (`spark_eos.protocol.rules.trail`).
+    """
+
+    entry: int
+    timestamp_ms: int
+    writer: str
+    what: str
+    name: str
+    text: str
+    times: int
+    first_ms: int
+
+
 class State(NamedTuple):
     """Everything the log knows after entry ``seq`` (-1: no log yet).
 
@@ -300,6 +319,7 @@ class State(NamedTuple):
     of new files then (`MarkEncrypted`).
     ``data_url`` is where data files are (empty: beside the entries), ``data_placed_at`` the entry that says so (-1:
     none; `PlaceData`, `MoveData`). ``data_before`` is the place from which they are being moved.
+    ``trail`` is what happened in the last days, for people: nothing is decided by it.
     No new publication gets an epoch or a sequence up to ``publication_floor``: a dropped one may have had it.
     """
 
@@ -331,6 +351,7 @@ class State(NamedTuple):
     data_url: str = ""
     data_placed_at: int = -1
     data_before: DataBefore | None = None
+    trail: tuple[Event, ...] = ()
 
     def producer_of(self, transactional_id: str) -> Producer | None:
         """The producer that holds ``transactional_id``, if there is one."""

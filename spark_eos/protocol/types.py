@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 __all__ = [
+    "ADMIN",
     "EARLIEST_MS",
     "LATEST_MS",
     "MAX_METADATA_BYTES",
@@ -12,6 +13,7 @@ __all__ = [
     "MAX_PARTITIONS",
     "NO_PRODUCER",
     "NO_SEQUENCE",
+    "RETENTION",
     "RULES",
     "BatchRef",
     "Decider",
@@ -24,11 +26,15 @@ __all__ = [
     "ProducerStamp",
     "SourceProgress",
     "StagedFile",
+    "Told",
     "TopicPartition",
 ]
 
 NO_SEQUENCE = -1
 """Base sequence of a batch that is not deduplicated by sequence (a Spark micro-batch has its batch id)."""
+
+ADMIN, RETENTION = "admin", "retention"
+"""Names of writers. The trail has what an administrator does, and not what retention does all the time."""
 
 MAX_METADATA_BYTES = 4096
 """Longest metadata of a committed offset, in UTF-8 bytes (Kafka's offset.metadata.max.bytes)."""
@@ -230,3 +236,11 @@ class SourceProgress(NamedTuple):
     start_offsets: tuple[PartitionOffset, ...] = ()
     end_offsets: tuple[PartitionOffset, ...] = ()
     name: str | None = None
+
+
+class Told(NamedTuple):
+    """What an action has done, for people: ``what`` it did to ``name``; ``text`` says more."""
+
+    what: str
+    name: str
+    text: str = ""

@@ -25,6 +25,7 @@ from spark_eos.errors import (
 )
 from spark_eos.ui.areas import (
     aborts,
+    audit,
     groups,
     health,
     history,
@@ -69,7 +70,7 @@ _READS: dict[str, Area] = {
     "query": groups.show_query,
     "transactions": transactions.open_transactions,
     "producers": producers.producers,
-    "fencings": producers.fencings,
+    "audit": audit.audit,
     "abort": aborts.refuse_abort,
     "abort-outcome": aborts.abort_outcome,
     "history": history.entries,

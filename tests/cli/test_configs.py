@@ -35,15 +35,16 @@ def url(log_url):
 def test_settings(url, capsys):
     lines = [line.split() for line in run(capsys, "configs", url).splitlines()]
     assert lines[0] == ["NAME", "VALUE", "DEFAULT"]
-    assert lines[1] == ["entry.timestamp.after.max.ms", "3600000", "3600000"]
-    assert lines[7] == ["offsets.retention.minutes", "10080", "10080"]
+    assert lines[2] == ["entry.timestamp.after.max.ms", "3600000", "3600000"]
+    assert lines[8] == ["offsets.retention.minutes", "10080", "10080"]
     altered = run(
         capsys,
         *("configs", url, "--alter", "offsets.retention.minutes=5", "producer.id.expiration.ms=6"),
     )
-    assert altered.splitlines()[7].split() == ["offsets.retention.minutes", "5", "10080"]
+    assert altered.splitlines()[8].split() == ["offsets.retention.minutes", "5", "10080"]
     back = json.loads(run(capsys, "configs", "--json", url, "--alter", "offsets.retention.minutes="))
     assert back["config"] == {
+        "audit.retention.ms": "604800000",
         "entry.timestamp.after.max.ms": "3600000",
         "health.lag.max.ms": "300000",
         "health.publication.lag.max.ms": "7200000",

@@ -48,7 +48,7 @@ def test_the_commands():
         *("topics list", "topics describe", "topics create", "topics alter", "topics delete"),
         *("describe", "produce", "consume", "get-offsets"),
         *("transactions list", "transactions describe", "transactions describe-producers"),
-        *("transactions find-hanging", "transactions fencings", "transactions abort"),
+        *("transactions find-hanging", "transactions abort"),
         *("transactions force-terminate", "transactions resolve"),
         *("groups list", "groups describe", "groups reset-offsets", "groups delete", "groups delete-offsets"),
         *(
@@ -80,6 +80,7 @@ def test_the_commands():
             "encryption rotate",
             *("mirror in", "mirror offsets", "mirror out", "mirror sent"),
             *("mirror wait", "mirror group", "mirror checkpoint", "mirror check"),
+            "audit",
             "dump",
             "history",
             "diff",

@@ -48,7 +48,7 @@ def said(capsys, command, url, code):
         ("keys LOG", "there is eoslog encryption keys"),
         (
             "fence LOG till-1",
-            "there is eoslog transactions fencings, eoslog transactions abort, eoslog transactions force-",
+            "there is eoslog transactions abort, eoslog transactions force-terminate",
         ),
         ("reset LOG", "there is eoslog groups reset-offsets"),
         ("delete-topic LOG orders", "there is eoslog topics delete"),
@@ -130,8 +130,8 @@ def test_the_list_need_not_be_named(url, capsys):
         ),
         ("transactions force-terminate LOG --transactional-id zzz", "known are till-1"),
         (
-            "transactions fencings LOG --transactional-id til-1",
-            "no transactional.id 'til-1'; did you mean till-1?",
+            "audit LOG --name til-1",
+            "nothing of the name 'til-1'; did you mean till-1?",
         ),
         ("consume LOG orderz", "no topic 'orderz'; did you mean 'orders'?"),
         ("history LOG --topic orderz", "no topic 'orderz'; did you mean 'orders'?"),
@@ -144,9 +144,7 @@ def test_a_name_that_the_log_does_not_know(url, capsys, command, hint):
     assert "list_" not in text
 
 
-@pytest.mark.parametrize(
-    "command", ["transactions fencings LOG --transactional-id till-1", "history LOG --topic orders"]
-)
+@pytest.mark.parametrize("command", ["audit LOG --name till-1", "history LOG --topic orders"])
 def test_a_name_that_the_log_knows_may_have_nothing(url, capsys, command):
     assert main(command.replace("LOG", url).split()) == 0
     assert capsys.readouterr().err == ""

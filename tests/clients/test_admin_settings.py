@@ -13,6 +13,7 @@ from tests.log.fakes import FakeClock
 DAY_S = 86_400
 T0 = TopicPartition("t", 0)
 DEFAULTS = {
+    "audit.retention.ms": "604800000",
     "entry.timestamp.after.max.ms": "3600000",
     "health.lag.max.ms": "300000",
     "health.publication.lag.max.ms": "7200000",

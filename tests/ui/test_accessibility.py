@@ -59,8 +59,7 @@ def typed(page):
 
 
 def transactions(page):
-    page.get_by_role("button", name="for billing").press("Enter")
-    page.get_by_text("was fenced by").first.wait_for()
+    page.get_by_text("producer taken over by").first.wait_for()
     page.locator("summary", has_text="1 partition").press("Enter")
 
 

@@ -291,8 +291,10 @@ def test_who_has_fenced_a_zombie(open_page, log):
     page = open_page()
     page.get_by_role("link", name="Transactions", exact=True).click()
     page.get_by_label("Transactional id has").fill("bill")
-    page.get_by_role("button", name="for billing").press("Enter")
-    page.get_by_text("Epoch 0 was fenced by the new host in entry").wait_for()
+    page.get_by_text("producer taken over by the new host in entry").wait_for()
+    page.get_by_role("link", name="History", exact=True).click()
+    page.get_by_label("Name, writer or deed has").fill("bill")
+    page.get_by_role("cell", name="producer taken over").wait_for()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from spark_eos import Admin, Log, Producer
 from spark_eos.errors import ProducerFencedError
 from spark_eos.protocol.actions import ExpireTransaction
 from spark_eos.storage import MemoryStore
-from spark_eos.ui.areas import producers
+from spark_eos.ui.areas import audit, producers
 from spark_eos.ui.areas.aborts import abort
 from spark_eos.ui.areas.transactions import open_transactions
 from spark_eos.ui.follower import Follower
@@ -48,17 +48,18 @@ def asked(follower, area, **fields):
     return area(follower, Question(fields))
 
 
-def test_a_producer_that_was_replaced_is_found_by_the_history(log, follower):
+def test_who_has_replaced_a_producer(log, follower):
     first, second = took(log, "billing", "old host"), took(log, "billing", "new host")
     took(log, "other", "another")
     (billing,) = asked(follower, producers.producers, filter="BILL")["rows"]
     assert (billing["epoch"], billing["number"], billing["state"]) == (1, -1, "Empty")
-    answer = asked(follower, producers.fencings, id="billing")
-    assert [(one["epoch"], one["writer"], one["judged"]) for one in answer["rows"]] == [(1, "new host", True)]
-    assert answer["done"]
-    assert not answer["retired"]
-    assert asked(follower, producers.fencings, id="other")["rows"] == []
-    assert asked(follower, producers.fencings, id="nothing")["done"]
+    assert [(one["what"], one["writer"]) for one in billing["fencings"]] == [
+        ("producer taken over", "new host")
+    ]
+    assert asked(follower, producers.producers, filter="other")["rows"][0]["fencings"] == []
+    (event,) = asked(follower, audit.audit, filter="NEW host")["rows"]
+    assert event == billing["fencings"][0]
+    assert asked(follower, audit.audit, filter="billing")["total"] == 1
     first.close(0)
     second.close(0)
 
@@ -77,25 +78,22 @@ def test_aborts_and_timeouts_fence_too(log, follower):
     stamp = log.follow().producer_of("stuck").stamp
     waited = log.state.producer_of("stuck").timeout_ms
     log.commit(lambda _: (ExpireTransaction(stamp, waited),), writer="a reader")
-    found = asked(follower, producers.fencings, id="stuck")["rows"]
-    assert [(one["epoch"], one["writer"]) for one in found] == [(3, "a reader"), (2, "again"), (1, "ui")]
-    assert found[0]["why"] == "transaction 1 timed out"
+    (row,) = asked(follower, producers.producers)["rows"]
+    assert [(one["what"], one["writer"]) for one in row["fencings"]] == [
+        ("transaction timed out", "a reader"),
+        ("producer taken over", "again"),
+        ("producer fenced", "ui"),
+    ]
     for one in (producer, second):
         with suppress(ProducerFencedError):
             one.close(0)
 
 
-def test_a_search_reads_so_much_and_says_where_to_go_on(log, follower, monkeypatch):
-    monkeypatch.setattr(producers, "_SEARCHED", 3)
-    for client in ("one", "two"):
-        took(log, "billing", client).close(0)
-    for number in range(4):
-        Admin(log).create_topic(f"t{number}", 1)
-    answer = asked(follower, producers.fencings, id="billing")
-    assert (answer["rows"], answer["done"], answer["searched"]) == ([], False, 3)
-    answer = asked(follower, producers.fencings, id="billing", until=answer["next"])
-    assert [one["writer"] for one in answer["rows"]] == ["two"]
-    assert answer["done"]
+def test_the_newest_ten_of_a_producer_are_shown(log, follower):
+    for number in range(12):
+        took(log, "billing", f"host {number}").close(0)
+    (row,) = asked(follower, producers.producers)["rows"]
+    assert [one["writer"] for one in row["fencings"]] == [f"host {number}" for number in range(11, 1, -1)]
 
 
 def test_many_producers_are_paged_and_sorted(log, follower):

@@ -100,18 +100,6 @@ HANGING = Columns(
         "Duration(min)": "How long it has been open.",
     },
 )
-FENCINGS = Columns(
-    "transactions fencings",
-    {
-        "ENTRY": "The entry that has done it.",
-        "TIME": "The time of the entry, in UTC.",
-        "TRANSACTIONAL-ID": "The producer's transactional.id.",
-        "PRODUCER": _PRODUCER["ProducerId"],
-        "NEW-EPOCH": "Producers of this id with a smaller epoch are fenced.",
-        "WRITER": "The client.id or the run that has done it.",
-        "WHY": "What it did for that.",
-    },
-)
 RESOLVED = Columns(
     "transactions resolve",
     {**_TRANSACTIONAL_ID, "WaitingFor": "Why the transaction is still prepared."},
@@ -303,6 +291,18 @@ HISTORY = Columns(
         "RECORDS": "How many records it has, by topic.",
         "OFFSETS": "Where they are: topic-partition:first-last.",
         "GROUPS": "Offsets that were committed for groups.",
+    },
+)
+EVENTS = Columns(
+    "audit",
+    {
+        "TIME": "When it was done last, by the log's time, in UTC.",
+        "ENTRY": "The entry that has done it.",
+        "WRITER": "The client.id, the query, or the kind of program that wrote it.",
+        "WHAT": "What was done.",
+        "NAME": "To which topic, group, transactional.id or publication.",
+        "TIMES": "How often, if it was done again within an hour.",
+        "TEXT": "More about the last time.",
     },
 )
 _CHANGED = "before -> after, if it changed."

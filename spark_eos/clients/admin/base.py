@@ -13,13 +13,13 @@ from spark_eos.config.store import STORE
 from spark_eos.log.log import Log
 from spark_eos.log.topics import topic_of
 from spark_eos.protocol.actions import PartitionOffset
-from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
+from spark_eos.protocol.types import ADMIN, OffsetAndMetadata, TopicPartition
 from spark_eos.storage import Settings
 from spark_eos.storage.urls import absolute
 
 __all__ = ["WRITER", "AdminBase", "places"]
 
-WRITER = "admin"
+WRITER = ADMIN
 
 
 class AdminBase(KafkasCalls):

@@ -10,6 +10,7 @@ from spark_eos.monitoring.activity import open_transactions
 from spark_eos.monitoring.lag import Lag
 from spark_eos.monitoring.members import SilentMember
 from spark_eos.monitoring.troubles import readers
+from spark_eos.monitoring.troubles.fenced import of_fencings
 from spark_eos.monitoring.troubles.transactions import of_transactions
 from spark_eos.monitoring.troubles.trouble import LOG, Command, Trouble, age, at_most, worst_first
 from spark_eos.protocol.rules.settings import setting
@@ -68,6 +69,7 @@ def troubles_of(seen: Seen) -> list[Trouble]:
             *_publications(seen),
             *_clock(seen),
             *_small(seen),
+            *of_fencings(state, now_ms),
         ]
     )
 

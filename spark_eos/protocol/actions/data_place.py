@@ -17,6 +17,7 @@ from spark_eos.protocol.actions.declaration import Field, declare
 from spark_eos.protocol.encoding.avro import LONG, STRING
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import DataBefore, State
+from spark_eos.protocol.types import Told
 
 __all__ = [
     "DataCopied",
@@ -182,12 +183,18 @@ declare(
     number=33,
     fields=(Field("url", STRING),),
     rule=place_data,
+    tell=lambda _before, _after, action, _writer: [
+        Told("data placed", "", action.url or "beside the entries")
+    ],
 )
 declare(
     MoveData,
     number=34,
     fields=(Field("url", STRING), Field("placed_at", LONG)),
     rule=move_data,
+    tell=lambda _before, _after, action, _writer: [
+        Told("move of data begun", "", f"to {action.url or 'where the entries are'}")
+    ],
 )
 declare(
     DataCopied,
@@ -200,4 +207,7 @@ declare(
     number=36,
     fields=(Field("placed_at", LONG),),
     rule=data_moved,
+    tell=lambda _before, after, _action, _writer: [
+        Told("data moved", "", f"to {after.data_url or 'where the entries are'}")
+    ],
 )

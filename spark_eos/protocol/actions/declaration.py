@@ -7,13 +7,13 @@ no other module has a case for an action, and an action that was not declared ca
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
 from spark_eos.protocol.encoding.avro import Shape, record, same
 from spark_eos.protocol.state import PartitionKey, State
-from spark_eos.protocol.types import MAX_NUMBER, ProducerStamp
+from spark_eos.protocol.types import MAX_NUMBER, ProducerStamp, Told
 
 __all__ = [
     "CRC",
@@ -27,6 +27,8 @@ __all__ = [
     "Effects",
     "Fate",
     "Field",
+    "Tell",
+    "changes",
     "declare",
     "shown",
 ]
@@ -110,6 +112,10 @@ class Effects(NamedTuple):
     ended: tuple[ProducerStamp, bool] | None = None
 
 
+Tell = Callable[[State, State, Any, str], Iterable[Told]]
+"""``tell(before, after, action, writer)``: the states are those around the whole request."""
+
+
 class Declaration(NamedTuple):
     """What was declared of a kind of action. See `declare` for its parts."""
 
@@ -129,6 +135,7 @@ class Declaration(NamedTuple):
     write: Callable[[Any], dict[str, Any]]
     read: Callable[[dict[str, Any]], Any]
     answer: Answer | None
+    tell: Tell | None
 
     @property
     def newest(self) -> int:
@@ -162,6 +169,7 @@ def declare(
     check_written: Callable[[A], None] | None = None,
     read: Callable[[dict[str, Any]], A] | None = None,
     answer: Answer | None = None,
+    tell: Tell | None = None,
 ) -> Declaration:
     """Declare an action, a named tuple.
 
@@ -201,6 +209,8 @@ def declare(
     answer
         How its result is reported to a writer that does not apply the entry (`spark_eos.log.commit.lagging`). None: its
         writer has to apply the entry.
+    tell
+        What it adds to the trail of the log (`spark_eos.protocol.rules.trail`). None: nothing.
     """
     fields = tuple(field if field.since else field._replace(since=since) for field in fields)
     names = tuple(field.name for field in fields)
@@ -222,9 +232,21 @@ def declare(
         write=_writer(fields),
         read=read or _reader(kind, fields),
         answer=answer,
+        tell=tell,
     )
     DECLARED[kind] = declaration
     return declaration
+
+
+def changes(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """Settings that differ, for people."""
+    return ", ".join(
+        f"{name}={after[name]} (was {before.get(name, 'not set')})"
+        if name in after
+        else f"{name} not set any more"
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
+    )
 
 
 def _writer(fields: tuple[Field, ...]) -> Callable[[Any], dict[str, Any]]:

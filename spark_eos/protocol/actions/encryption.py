@@ -14,6 +14,7 @@ from spark_eos.protocol.actions.declaration import Fate, Field, declare
 from spark_eos.protocol.encoding.avro import STRING
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import State
+from spark_eos.protocol.types import Told
 
 __all__ = ["MarkEncrypted", "check_publishable", "mark_encrypted"]
 
@@ -65,4 +66,5 @@ declare(
     fields=(Field("key_id", STRING),),
     rule=mark_encrypted,
     fate=lambda state, _: Fate.UNKNOWN if state.encrypted_at >= 0 else Fate.NOT_APPLIED,
+    tell=lambda _before, _after, action, _writer: [Told("encryption begun", "", f"with key {action.key_id}")],
 )

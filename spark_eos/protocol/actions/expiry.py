@@ -22,8 +22,9 @@ from spark_eos.protocol.encoding.avro import LONG, STRING, array_of
 from spark_eos.protocol.encoding.values import NUMBERED_TOPICS, STAMP
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.settings import setting
+from spark_eos.protocol.rules.takeovers import timed_out
 from spark_eos.protocol.state import CommittedOffset, Group, Producer, State, TransactionState
-from spark_eos.protocol.types import ProducerStamp
+from spark_eos.protocol.types import ProducerStamp, Told
 
 __all__ = [
     "ExpireOffsets",
@@ -83,6 +84,7 @@ declare(
     number=15,
     fields=(Field("producer", STAMP), Field("waited_ms", LONG)),
     rule=expire_transaction,
+    tell=lambda before, _after, action, _writer: timed_out(before, action.producer),
     effects=lambda action: Effects(producer=action.producer.producer_id),
 )
 
@@ -147,6 +149,9 @@ declare(
     fields=(Field("transactional_ids", array_of(STRING)),),
     rule=expire_transactional_ids,
     clock=Clock.IDLE,
+    tell=lambda _before, _after, action, _writer: [
+        Told("transactional.id expired", name) for name in action.transactional_ids
+    ],
 )
 
 
@@ -187,6 +192,9 @@ declare(
     fields=(Field("group", STRING), Field("partitions", NUMBERED_TOPICS, bounds=INT32)),
     rule=expire_offsets,
     clock=Clock.IDLE,
+    tell=lambda _before, _after, action, _writer: [
+        Told("group expired", action.group, f"offsets of {len(action.partitions)} partitions")
+    ],
 )
 
 

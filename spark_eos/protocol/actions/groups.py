@@ -13,7 +13,7 @@ same input, and a new one needs a new version of the entries' schema.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from immutables import Map
@@ -30,7 +30,7 @@ from spark_eos.protocol.assignors import ASSIGNORS, Subscriber
 from spark_eos.protocol.encoding.avro import LONG, STRING, array_of, optional_of
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import Group, Member, PartitionKey, State
-from spark_eos.protocol.types import Membership
+from spark_eos.protocol.types import ADMIN, Membership, Told
 
 __all__ = [
     "JoinGroup",
@@ -185,11 +185,24 @@ def leave(state: State, action: LeaveGroup) -> tuple[State, tuple[str, ...]]:
     return _with(state, action.group, _rebalanced(state, action.group, group)), gone
 
 
+def _tell_left(before: State, _after: State, action: LeaveGroup, writer: str) -> Iterator[Told]:
+    """Members that others have removed; not those that left by their own call."""
+    group = before.groups.get(action.group)
+    if action.silent_ms < 0 and writer != ADMIN:
+        return
+    for member_id in action.members:
+        member = None if group is None else group.members.get(member_id)
+        if member is not None:
+            why = "" if action.silent_ms < 0 else f", silent for {action.silent_ms} ms"
+            yield Told("member removed", action.group, f"{member.client_id or member_id}{why}")
+
+
 declare(
     LeaveGroup,
     number=14,
     fields=(Field("group", STRING), Field("members", array_of(STRING)), Field("silent_ms", LONG)),
     rule=leave,
+    tell=_tell_left,
 )
 
 

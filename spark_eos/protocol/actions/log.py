@@ -12,12 +12,13 @@ from immutables import Map
 
 from spark_eos.config.log import LOG
 from spark_eos.errors import InvalidRequestError
-from spark_eos.protocol.actions.declaration import INT32, SETTINGS, Field, declare
+from spark_eos.protocol.actions.declaration import INT32, SETTINGS, Field, changes, declare
 from spark_eos.protocol.encoding.avro import LONG, STRING
 from spark_eos.protocol.encoding.values import PAIRS
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.settings import is_setting
 from spark_eos.protocol.state import State
+from spark_eos.protocol.types import Told
 
 __all__ = ["AlterLog", "CreateLog", "alter", "create"]
 
@@ -67,6 +68,7 @@ declare(
         Field("entries_per_folder", LONG, bounds=INT32),
     ),
     rule=create,
+    tell=lambda _before, after, _action, _writer: [Told("log created", "", after.log_id)],
 )
 
 
@@ -91,4 +93,7 @@ declare(
     number=19,
     fields=(Field("config", PAIRS, bounds=SETTINGS),),
     rule=alter,
+    tell=lambda before, after, _action, _writer: [
+        Told("settings of the log altered", "", changes(before.config, after.config))
+    ],
 )

@@ -6,6 +6,7 @@ parts.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from spark_eos.errors import OffsetOutOfRangeError
@@ -15,7 +16,7 @@ from spark_eos.protocol.encoding.values import OFFSETS
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.sealing import trimmed
 from spark_eos.protocol.state import State
-from spark_eos.protocol.types import PartitionOffset
+from spark_eos.protocol.types import RETENTION, PartitionOffset, Told
 
 __all__ = ["TO_THE_END", "AdvanceLogStart", "advance"]
 
@@ -48,9 +49,25 @@ def advance(state: State, action: AdvanceLogStart) -> tuple[State, None]:
     return replace(state, partitions=partitions), None
 
 
+def _tell(before: State, after: State, action: AdvanceLogStart, writer: str) -> Iterator[Told]:
+    """What a person has deleted: retention does so all the time."""
+    if writer == RETENTION:
+        return
+    deleted: dict[str, list[str]] = {}
+    for one in action.offsets:
+        key = (one.topic_id, one.partition)
+        was, now = before.partitions.get(key), after.partitions.get(key)
+        if was is not None and now is not None and now.start > was.start:
+            text = f"partition {one.partition}, offsets {was.start} to {now.start - 1}"
+            deleted.setdefault(one.topic, []).append(text)
+    for topic, parts in deleted.items():
+        yield Told("records deleted", topic, "; ".join(parts))
+
+
 declare(
     AdvanceLogStart,
     number=9,
     fields=(Field("offsets", OFFSETS),),
     rule=advance,
+    tell=_tell,
 )

@@ -16,7 +16,7 @@ from spark_eos.protocol.actions.declaration import Bounds, Clock, Field, declare
 from spark_eos.protocol.encoding.avro import LONG
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import CommittedOffset, Producer, State
-from spark_eos.protocol.types import LATEST_MS
+from spark_eos.protocol.types import LATEST_MS, Told
 
 __all__ = ["ResetLogTime", "reset"]
 
@@ -56,7 +56,11 @@ def reset(state: State, action: ResetLogTime) -> tuple[State, None]:
         producers=producers,
         offsets=Map(offsets),
     )
-    return replace(new, groups=Map(groups)), None
+    trail = tuple(
+        one._replace(timestamp_ms=min(one.timestamp_ms, now_ms), first_ms=min(one.first_ms, now_ms))
+        for one in state.trail
+    )
+    return replace(new, groups=Map(groups), trail=trail), None
 
 
 declare(
@@ -65,6 +69,9 @@ declare(
     fields=(Field("timestamp_ms", LONG, bounds=Bounds(-LATEST_MS, LATEST_MS)),),
     rule=reset,
     clock=Clock.CHECKED,
+    tell=lambda before, after, _action, _writer: [
+        Told("log's time set back", "", f"by {before.timestamp_ms - after.timestamp_ms} ms")
+    ],
 )
 
 

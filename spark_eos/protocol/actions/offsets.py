@@ -6,6 +6,7 @@ job that reads, transforms and writes would read records twice, or lose them, af
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from immutables import Map
@@ -17,7 +18,14 @@ from spark_eos.protocol.encoding.avro import STRING, optional_of
 from spark_eos.protocol.encoding.values import MEMBERSHIP, NUMBERED_TOPICS, OFFSETS, STAMP
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import CommittedOffset, Group, PartitionKey, State
-from spark_eos.protocol.types import MAX_METADATA_BYTES, Membership, PartitionOffset, ProducerStamp
+from spark_eos.protocol.types import (
+    ADMIN,
+    MAX_METADATA_BYTES,
+    Membership,
+    PartitionOffset,
+    ProducerStamp,
+    Told,
+)
 
 __all__ = ["CommitOffsets", "DeleteOffsets", "commit", "delete_offsets", "is_pending", "require_partition"]
 
@@ -68,6 +76,18 @@ def commit(state: State, action: CommitOffsets) -> tuple[State, None]:
     return replace(state, producers=state.producers.set(producer.producer_id, producer)), None
 
 
+def _tell_reset(_before: State, _after: State, action: CommitOffsets, writer: str) -> Iterable[Told]:
+    if writer != ADMIN:
+        return ()
+    return [
+        Told(
+            "offsets of a group set",
+            action.group,
+            ", ".join(f"{one.topic}-{one.partition}: {one.offset}" for one in action.offsets),
+        )
+    ]
+
+
 declare(
     CommitOffsets,
     number=6,
@@ -79,6 +99,7 @@ declare(
     ),
     rule=commit,
     effects=lambda action: Effects(groups=frozenset({action.group})),
+    tell=_tell_reset,
 )
 
 
@@ -117,6 +138,13 @@ declare(
     number=11,
     fields=(Field("group", STRING), Field("partitions", NUMBERED_TOPICS, bounds=INT32)),
     rule=delete_offsets,
+    tell=lambda _before, _after, action, _writer: [
+        Told(
+            "offsets of a group deleted",
+            action.group,
+            ", ".join(f"{topic}-{at}" for topic, at in action.partitions) or "all",
+        )
+    ],
 )
 
 

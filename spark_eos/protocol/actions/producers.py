@@ -25,6 +25,7 @@ from spark_eos.protocol.encoding.avro import BOOLEAN, LONG, STRING, optional_of
 from spark_eos.protocol.encoding.values import STAMP
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.replace import replace
+from spark_eos.protocol.rules.takeovers import taken_over
 from spark_eos.protocol.state import (
     NO_OPEN,
     CommittedOffset,
@@ -164,6 +165,7 @@ declare(
     fate=_fate_of_init,
     fate_decides=True,
     effects=lambda action: Effects(producer=action.producer_id),
+    tell=taken_over,
 )
 
 

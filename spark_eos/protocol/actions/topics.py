@@ -8,6 +8,7 @@ the id, a writer that had not seen the deletion would append to a topic that it 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
 from immutables import Map
@@ -18,14 +19,14 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
 )
 from spark_eos.protocol.actions import groups
-from spark_eos.protocol.actions.declaration import INT32, SETTINGS, Fate, Field, declare
+from spark_eos.protocol.actions.declaration import INT32, SETTINGS, Fate, Field, changes, declare
 from spark_eos.protocol.arrow_schema import MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH, shape_of
 from spark_eos.protocol.encoding.avro import BYTES, LONG, STRING, optional_of
 from spark_eos.protocol.encoding.values import PAIRS
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.schema_versions import check_follows
 from spark_eos.protocol.state import Partition, State, Topic
-from spark_eos.protocol.types import MAX_PARTITIONS
+from spark_eos.protocol.types import MAX_PARTITIONS, Told
 
 __all__ = [
     "MAX_TOPIC_NAME",
@@ -124,6 +125,9 @@ declare(
     rule=create,
     fate=_fate_of_create,
     check=_check_new,
+    tell=lambda _before, _after, action, _writer: [
+        Told("topic created", action.name, f"partitions: {action.partitions}")
+    ],
 )
 
 
@@ -162,6 +166,18 @@ def alter(state: State, action: AlterTopic) -> tuple[State, None]:
     return (groups.topic_changed(state, action.name) if topic.partitions > had else state), None
 
 
+def _tell_altered(before: State, _after: State, action: AlterTopic, _writer: str) -> Iterator[Told]:
+    topic = before.topics.get(action.name)
+    parts = []
+    if topic is not None and action.partitions not in {None, topic.partitions}:
+        parts.append(f"partitions: {action.partitions} (was {topic.partitions})")
+    if topic is not None and action.config is not None:
+        parts.append(changes(topic.config, dict(action.config)))
+    if action.schema is not None:
+        parts.append("another version of its columns")
+    yield Told("topic altered", action.name, "; ".join(part for part in parts if part))
+
+
 declare(
     AlterTopic,
     number=2,
@@ -174,6 +190,7 @@ declare(
     ),
     rule=alter,
     check=_check_config,
+    tell=_tell_altered,
 )
 
 
@@ -235,6 +252,7 @@ declare(
     number=3,
     fields=(Field("name", STRING), Field("topic_id", STRING)),
     rule=delete,
+    tell=lambda _before, _after, action, _writer: [Told("topic deleted", action.name)],
 )
 
 

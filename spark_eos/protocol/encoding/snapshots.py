@@ -43,6 +43,7 @@ from spark_eos.protocol.state import (
     CommittedOffset,
     DataBefore,
     Decision,
+    Event,
     Group,
     Member,
     PartitionKey,
@@ -230,6 +231,18 @@ _GROUP = record_of(
 
 _QUERY = record_of(Query, query_id=STRING, batch_id=LONG, sources=SOURCES, former=SOURCES, stateful=BOOLEAN)
 
+_EVENT = record_of(
+    Event,
+    entry=LONG,
+    timestamp_ms=LONG,
+    writer=STRING,
+    what=STRING,
+    name=STRING,
+    text=STRING,
+    times=LONG,
+    first_ms=LONG,
+)
+
 _STATE = record_of(
     State,
     seq=LONG,
@@ -265,6 +278,7 @@ _STATE = record_of(
     data_url=STRING,
     data_placed_at=LONG,
     data_before=optional_of(record_of(DataBefore, url=STRING, begun_ms=LONG, copied_at=LONG)),
+    trail=array_of(_EVENT),
 )
 """All of the state but what follows from its producers."""
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from spark_eos.errors import CorruptRecordError, DivergedLogError, EosLogError, InvalidRequestError
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.rules import bounds, sealing, times
+from spark_eos.protocol.rules import bounds, sealing, times, trail
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import RULES
 
@@ -75,7 +75,7 @@ def apply(state: State, request: a.Request) -> tuple[State, Outcome]:
         # A rule that fails on a request must not stop the readers of the log. It fails in every reader alike: these
         # errors follow from the values, not from the machine as MemoryError and RecursionError do.
         return state, Rejected(InvalidRequestError(f"the request makes no sense to a rule: {error!r}"))
-    return new, Accepted(tuple(results))
+    return trail.added(state, new, request), Accepted(tuple(results))
 
 
 def apply_entry(state: State, entry: a.Entry) -> tuple[State, tuple[Outcome, ...]]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from spark_eos.errors import InvalidRequestError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.time_travel import entry_at_time, time_ms
-from spark_eos.monitoring.fencings import fences
 from spark_eos.protocol.actions import (
     DECLARED,
     AppendBatches,
     Entry,
+    ExpireTransaction,
+    InitProducer,
     Request,
 )
 from spark_eos.protocol.rules.apply import Outcome, Rejected
@@ -153,10 +154,7 @@ def _plain(entry: Entry, size: int, names: Mapping[str, str], outcomes: Sequence
         "more": max(len(entry.requests) - 50, 0),
         "kinds": sorted({kind_of(request) for request in entry.requests}),
         "fences": [
-            {"producer": one.producer_id, "epoch": one.epoch, "writer": request.writer, "why": one.why}
-            for at, request in enumerate(entry.requests)
-            if at not in refused
-            for one in fences(request)
+            one for at, request in enumerate(entry.requests) if at not in refused for one in _fences(request)
         ],
     }
 
@@ -181,6 +179,32 @@ def _request(request: Request, names: Mapping[str, str]) -> Answer:
         "groups": sorted(groups)[:20],
         "ends": sorted(set(ends)),
     }
+
+
+def _fences(request: Request) -> Iterator[Answer]:
+    """The producers whose earlier epochs a request fences, if it is accepted."""
+    for action in request.actions:
+        if isinstance(action, InitProducer) and action.epoch > 0:
+            why = (
+                f"query run {action.run_id} began"
+                if action.run_id
+                else "another producer took over, or an abort"
+            )
+            yield {
+                "producer": action.producer_id,
+                "epoch": action.epoch,
+                "writer": request.writer,
+                "why": why,
+            }
+        elif isinstance(action, ExpireTransaction):
+            stamp = action.producer
+            why = f"transaction {stamp.number} timed out"
+            yield {
+                "producer": stamp.producer_id,
+                "epoch": stamp.epoch + 1,
+                "writer": request.writer,
+                "why": why,
+            }
 
 
 def _records(action: object) -> int:

@@ -11,7 +11,6 @@ from spark_eos.log.timekeeping import is_ahead
 from spark_eos.monitoring.lag import Lag, lags_at
 from spark_eos.monitoring.members import SilentMember, silent_members
 from spark_eos.monitoring.metrics.sizes import Size, Sizes
-from spark_eos.monitoring.troubles.fenced import of_fencings
 from spark_eos.monitoring.troubles.of_state import Seen, of_snapshots, troubles_of
 from spark_eos.monitoring.troubles.trouble import LOG, Level, Trouble
 from spark_eos.protocol.state import PartitionKey, State
@@ -115,16 +114,8 @@ def _look(follower: Follower) -> list[Trouble]:
         follower.remember("store time", follower.store_ms, for_s=60.0) if is_ahead(state, now_ms) else None
     )
     found = troubles_of(Seen(state, now_ms, lags, small, _silent(follower), store_ms))
-    found += follower.remember("fencings", lambda: _fencings(follower), for_s=_REQUESTS_FOR_S)
     newest = newest_snapshot(follower)
     return [*found, *(of_snapshots(state, newest) if newest is not None else ())]
-
-
-def _fencings(follower: Follower) -> list[Trouble]:
-    try:
-        return [*of_fencings(follower.log, follower.state, follower.now_ms())]
-    except EosLogError:  # What is to be seen of a damaged entry, or a store that is away, is said elsewhere.
-        return []
 
 
 def _silent(follower: Follower) -> list[SilentMember]:

@@ -17,6 +17,7 @@ from spark_eos.protocol.encoding.values import PAIRS
 from spark_eos.protocol.publication import Publication
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import State
+from spark_eos.protocol.types import Told
 
 __all__ = [
     "MAX_TOPICS",
@@ -131,6 +132,9 @@ declare(
     ),
     rule=create,
     check=_check_new,
+    tell=lambda _before, _after, action, _writer: [
+        Told("publication created", action.name, ", ".join(name for name, _ in action.topics))
+    ],
 )
 
 
@@ -187,4 +191,5 @@ declare(
     rule=drop,
     fate=_fate_of_drop,
     is_repeatable=lambda action: action.epoch is not None,
+    tell=lambda _before, _after, action, _writer: [Told("publication dropped", action.name)],
 )

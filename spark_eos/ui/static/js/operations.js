@@ -86,34 +86,16 @@ function confirmed(one) {
   });
 }
 
-// All producers with a transactional id, below the open transactions. What has fenced earlier ones is read on demand.
+// All producers with a transactional id, below the open transactions, with what has fenced earlier ones.
 function producing(root, context) {
   const asked = {filter: context.name || "", sort: "last", first: 0};
-  const found = new Map(), rows = h("div", {});
+  const rows = h("div", {});
   put(root, h("h2", {}, "Producers"), h("form", {class: "bar", role: "search", onsubmit: (event) => event.preventDefault(), oninput: (event) => {
     asked[event.target.name] = event.target.value; asked.first = 0; context.refresh();
   }}, field("Transactional id has", "filter", {type: "search", autocomplete: "off", value: asked.filter}),
   field("Sort by", "sort", {}, [["last", "last used"], ["name", "transactional id"], ["epoch", "epoch"]])), rows);
-  async function search(one) {
-    const known = found.get(one.id) || {rows: [], searched: 0};
-    try {
-      const answer = await ask("fencings", known.searched ? {id: one.id, until: known.next} : {id: one.id});
-      found.set(one.id, {...answer, rows: [...known.rows, ...answer.rows], searched: known.searched + answer.searched, error: null});
-    } catch (error) { found.set(one.id, {...known, error: error.message}); }
-    context.refresh();
-  }
-  const fenced = (one) => {
-    const known = found.get(one.id);
-    if (one.epoch === 0) return "none";
-    const button = (text) => h("button", {type: "button", "data-key": `f${one.id}`, "aria-label": `${text} for ${one.id}`, onclick: () => search(one)}, text);
-    if (!known) return button(`Epoch ${one.epoch === 1 ? "0" : `0 to ${number(one.epoch - 1)}`}: when, and by whom?`);
-    return [known.rows.map((at) => h("div", {}, `Epoch ${number(at.epoch - 1)} was fenced by `, h("span", {class: "badge"}, at.writer || "an unnamed writer"),
-      ` in entry ${number(at.entry)}, ${time(at.time)} UTC: ${at.why}${at.judged ? "" : " (whether it was refused is not known)"}`)),
-    known.rows.length ? null : h("div", {}, `${number(known.searched)} entries have none.`),
-    known.retired ? h("div", {class: "soft"}, "Earlier entries are retired.") : null,
-    known.error ? h("div", {class: "error"}, known.error) : null,
-    known.done ? null : button("Look further back")];
-  };
+  const fenced = (one) => one.epoch === 0 ? "none" : one.fencings.length ? one.fencings.map((at) => h("div", {}, `${at.what} by `, writer(at), ` ${happened(at)}: ${at.text}`))
+    : h("span", {class: "soft"}, "longer ago than the log tells");
   return async () => {
     const answer = await ask("producers", asked);
     put(rows, table(`${number(answer.total)} producers with a transactional id`, [
@@ -124,6 +106,24 @@ function producing(root, context) {
     ], answer.rows), h("p", {class: "soft"}, "A producer of an earlier epoch that still runs is a zombie: it gets PRODUCER_FENCED at its next call, and nothing of it gets into the log. " +
       "If the epoch goes on rising, two programs use one transactional id and fence each other: give each its own, or stop one."),
     pager(answer, (first) => { asked.first = first; context.refresh(); }));
+  };
+}
+
+const writer = (at) => h("span", {class: "badge"}, at.writer || "an unnamed writer");
+const happened = (at) => `${at.times > 1 ? `${number(at.times)} times since ${time(at.first)} UTC, last ` : ""}in entry ${number(at.entry)}, ${time(at.time)} UTC`;
+
+// What was done to the log; entries tell it too, as long as they are there.
+function audited(root, context) {
+  const asked = {filter: "", first: 0}, rows = h("div", {});
+  put(root, h("h2", {}, "What was done"), h("form", {class: "bar", role: "search", onsubmit: (event) => event.preventDefault(), oninput: (event) => {
+    asked.filter = event.target.value; asked.first = 0; context.refresh();
+  }}, field("Name, writer or deed has", "filter", {type: "search", autocomplete: "off"})), rows);
+  return async () => {
+    const answer = await ask("audit", asked);
+    put(rows, table(`${number(answer.total)} events`, [
+      ["When (UTC)", (one) => time(one.time)], ["What", (one) => one.what], ["Of", (one) => one.name || "the log"], ["By", writer],
+      ["Times", (one) => number(one.times), "n"], ["More", (one) => one.text], ["Entry", (one) => number(one.entry), "n"],
+    ], answer.rows), pager(answer, (first) => { asked.first = first; context.refresh(); }));
   };
 }
 
@@ -139,7 +139,9 @@ export function history(root, context) {
     catch (error) { problem.textContent = error.message; return; }
     context.refresh();
   }}, field("Entry or time", "place", {autocomplete: "off", placeholder: "newest"}), h("button", {type: "submit"}, "Go"));
-  put(root, form, problem, over, rows);
+  const below = h("div", {});
+  put(root, form, problem, over, rows, below);
+  const audit = audited(below, context);
   const self = {live: true, async update() {
     const answer = await ask("history", until === null ? {} : {until});
     self.live = until === null || answer.until < until;  // The server may not have seen that entry yet.
@@ -148,6 +150,7 @@ export function history(root, context) {
       h("div", {class: "row"}, h("button", {type: "button", "data-key": "newest", onclick: () => { until = null; context.refresh(); }}, "Newest"),
         h("button", {type: "button", "data-key": "older", disabled: answer.first <= Math.max(answer.oldest, 0), onclick: () => { until = answer.first - 1; context.refresh(); }}, "Older")));
     put(over, strip(await ask("strip", until === null ? {} : {until}), go));
+    await audit();
   }};
   return self;
 }

@@ -1,0 +1,77 @@
+"""``eoslog audit``: what was done to the log, when, and by whom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spark_eos.cli.options import ConfigFile, Json, Url, open_log
+from spark_eos.cli.output import print_json, print_table
+from spark_eos.cli.parsing import Command
+from spark_eos.cli.usage.columns import EVENTS
+from spark_eos.config.nearest import suggestion
+from spark_eos.errors import ConfigError
+
+if TYPE_CHECKING:
+    from spark_eos.protocol.state import State
+
+__all__ = ["app"]
+
+app = typer.Typer()
+
+
+@app.command("audit", cls=Command)
+def audit(
+    url: Url,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Only this topic, group, transactional.id or publication."),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="From this ISO 8601 time on (in UTC unless it has a zone)."),
+    ] = None,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """List what was done to the log, by whom, oldest first: fenced, timed out, expired, created, altered, deleted.
+
+    It goes back as far as the log's setting audit.retention.ms, a week by default, with at most 1,000 events. What a
+    writer does to the same thing again within an hour is one event.
+    """
+    from spark_eos.log.time_travel import iso, time_ms
+
+    try:
+        since_ms = None if since is None else time_ms(since)
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"{since!r} is not a time such as 2026-11-21T16:30:00", param_hint="'--since'"
+        ) from None
+    state = open_log(url, command_config).follow()
+    if name is not None:
+        _check_name(state, name)
+    found = [
+        one
+        for one in state.trail
+        if (name is None or one.name == name) and (since_ms is None or one.timestamp_ms >= since_ms)
+    ]
+    if as_json:
+        for one in found:
+            print_json(one._asdict())
+        return
+    rows = [
+        (iso(one.timestamp_ms), one.entry, one.writer, one.what, one.name, one.times, one.text)
+        for one in found
+    ]
+    print_table(EVENTS, rows)
+
+
+def _check_name(state: State, name: str) -> None:
+    """Refuse a name of nothing, rather than show nothing."""
+    known = {
+        *(one.name for one in state.trail),
+        *(*state.topics, *state.transactional_ids, *state.groups, *state.offsets, *state.publications),
+    }
+    if name not in known:
+        raise ConfigError(f"the log has nothing of the name {name!r}; {suggestion(name, known)}")

@@ -1,0 +1,61 @@
+"""The trail: what was done to the log, and by whom, kept in its state for days, when the entries are long retired.
+
+An action declares what it has to tell (`spark_eos.protocol.actions.declaration.declare`, ``tell``). Nothing is decided
+by the trail; but all processes write the same snapshots, so its words are part of the rules. It is bounded: what a
+writer does to the same thing again within an hour is one event, which says how often; events older than
+``audit.retention.ms`` go when another one comes, and above `MOST` the oldest ones.
+"""
+
+from __future__ import annotations
+
+from spark_eos.protocol import actions as a
+from spark_eos.protocol.actions.declaration import DECLARED
+from spark_eos.protocol.replace import replace
+from spark_eos.protocol.rules.settings import setting
+from spark_eos.protocol.rules.takeovers import TAKEN_OVER
+from spark_eos.protocol.state import Event, State
+
+__all__ = ["MOST", "added"]
+
+MOST = 1000
+"""Events that the state has at most."""
+
+_AGAIN_MS = 3_600_000
+_NAME, _TEXT = 249, 500
+
+
+def added(before: State, state: State, request: a.Request) -> State:
+    """``state`` with what the request, which has led to it from ``before``, has to tell."""
+    told = [
+        one
+        for action in request.actions
+        if (tell := DECLARED[type(action)].tell) is not None
+        for one in tell(before, state, action, request.writer)
+    ]
+    if not told:
+        return state
+    entry, now_ms, writer = state.seq + 1, state.timestamp_ms, _cut(request.writer, _NAME)
+    oldest_ms = now_ms - setting(state, "audit.retention.ms")
+    trail = [event for event in state.trail if event.timestamp_ms >= oldest_ms]
+    for what, name, text in told:
+        _add(trail, Event(entry, now_ms, writer, what, _cut(name, _NAME), _cut(text, _TEXT), 1, now_ms))
+    return replace(state, trail=tuple(trail))
+
+
+def _add(trail: list[Event], event: Event) -> None:
+    for at in range(len(trail) - 1, -1, -1):
+        known = trail[at]
+        if event.timestamp_ms - known.timestamp_ms > _AGAIN_MS:
+            break
+        if (known.what, known.name, known.writer) == (event.what, event.name, event.writer):
+            del trail[at]
+            event = event._replace(times=known.times + 1, first_ms=known.first_ms)
+            break
+    trail.append(event)
+    if len(trail) > MOST:
+        restarts = (at for at, known in enumerate(trail) if known.what == TAKEN_OVER)
+        del trail[next(restarts, 0)]
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

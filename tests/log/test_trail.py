@@ -1,0 +1,157 @@
+"""The trail: what was done to the log, by whom, kept longer than the entries, and bounded."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
+from spark_eos.maintenance.retention import Retention
+from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
+from spark_eos.protocol.rules import trail
+from spark_eos.storage import MemoryStore
+from tests.log.fakes import FakeClock
+
+HOUR_S = 3600
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def log(clock):
+    made = Log.create(MemoryStore(), clock).without_maintenance()
+    Admin(made).create_topic("t", 2)
+    return made
+
+
+def told(log, skipped=2):
+    """All but that the log and its topic were created."""
+    return [(one.writer, one.what, one.name, one.times) for one in log.follow().trail[skipped:]]
+
+
+def begun(log, client, *, opened=True):
+    producer = Producer(log, {"transactional.id": "till", "client.id": client})
+    producer.init_transactions()
+    if opened:
+        producer.begin_transaction()
+        producer.send("t", b"x")
+        producer.flush()
+    return producer
+
+
+def test_what_an_administrator_does(log):
+    admin = Admin(log)
+    admin.alter_topic("t", 3, config={"retention.ms": "5000"})
+    admin.alter_log({"health.lag.max.ms": "5"})
+    with Producer(log) as producer:
+        producer.send("t", b"x", partition=0)
+    admin.delete_records({TopicPartition("t", 0): 1})
+    admin.alter_group_offsets("g", {TopicPartition("t", 0): 1})
+    admin.delete_group("g")
+    admin.delete_topic("t")
+    assert told(log) == [
+        ("admin", "topic altered", "t", 1),
+        ("admin", "settings of the log altered", "", 1),
+        ("admin", "records deleted", "t", 1),
+        ("admin", "offsets of a group set", "g", 1),
+        ("admin", "offsets of a group deleted", "g", 1),
+        ("admin", "topic deleted", "t", 1),
+    ]
+    assert [one.text for one in log.state.trail[2:5]] == [
+        "partitions: 3 (was 2); retention.ms=5000 (was not set)",
+        "health.lag.max.ms=5 (was not set)",
+        "partition 0, offsets 0 to 0",
+    ]
+
+
+def test_daily_work_leaves_no_trail(log, clock):
+    Admin(log).alter_topic("t", config={"retention.ms": "1"})
+    before = told(log)
+    with Producer(log, {"transactional.id": "till"}) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("t", b"x", partition=0)
+        producer.commit_transaction()
+    with Consumer(log, {"group.id": "g", "auto.offset.reset": "earliest"}) as consumer:
+        consumer.subscribe(["t"])
+        consumer.poll(0)
+        consumer.commit({TopicPartition("t", 0): 1})
+    clock.now += 10
+    Retention(log).run()
+    assert log.follow().partitions[log.state.topics["t"].topic_id, 0].start > 0, "it has deleted"
+    assert told(log) == before
+
+
+def test_who_has_fenced_whom(log):
+    zombies = [begun(log, "a"), begun(log, "b"), begun(log, "c", opened=False), begun(log, "d")]
+    assert told(log) == [
+        ("b", "producer fenced", "till", 1),
+        ("c", "producer fenced", "till", 1),
+        ("d", "producer taken over", "till", 1),
+    ]
+    assert (
+        log.state.trail[-2].text == "epoch 1 by another producer, or an abort; its transaction 1 is aborted"
+    )
+    assert log.state.trail[-1].text == "epoch 2 by another producer, or an abort; it had nothing open"
+    Admin(log).abort_transaction("till")
+    del zombies
+
+
+def test_a_transaction_that_timed_out(log, clock):
+    zombie = begun(log, "a")
+    log.expire_overdue()
+    clock.now += HOUR_S
+    log.expire_overdue()
+    assert told(log) == [("expiration", "transaction timed out", "till", 1)]
+    assert zombie is not None
+
+
+def test_what_happens_again_within_an_hour_is_one_event(log, clock):
+    admin, first_ms = Admin(log), clock.now_ms()
+    for _ in range(3):
+        admin.alter_group_offsets("g", {TopicPartition("t", 0): 0})
+        admin.alter_group_offsets("h", {TopicPartition("t", 0): 0})
+        clock.now += HOUR_S
+    assert told(log) == [("admin", "offsets of a group set", name, 3) for name in "gh"]
+    assert {one.first_ms for one in log.state.trail[2:]} == {first_ms}
+    clock.now += 1
+    admin.alter_group_offsets("g", {TopicPartition("t", 0): 0})
+    assert told(log)[-1] == ("admin", "offsets of a group set", "g", 1), "an hour and a second later"
+
+
+def test_events_go_after_a_time(log, clock):
+    Admin(log).alter_log({"audit.retention.ms": "7200000"})
+    clock.now += 2 * HOUR_S
+    Admin(log).alter_log({})
+    assert len(told(log, 0)) == 4
+    clock.now += 0.001
+    Admin(log).create_topic("u", 1)
+    assert told(log, 0)[0] == ("admin", "settings of the log altered", "", 1), "the week of the default"
+
+
+def test_restarts_are_the_first_to_go(log, monkeypatch):
+    monkeypatch.setattr(trail, "MOST", 4)
+    begun(log, "a", opened=False).close()
+    begun(log, "b", opened=False).close()
+    for name in "uv":
+        Admin(log).create_topic(name, 1)
+    assert [one[1:3] for one in told(log, 0)] == [
+        ("log created", ""),
+        *(("topic created", name) for name in "tuv"),
+    ]
+    Admin(log).create_topic("w", 1)
+    assert [one[1:3] for one in told(log, 0)] == [("topic created", name) for name in "tuvw"]
+
+
+def test_it_is_in_snapshots(log):
+    state = log.follow()
+    assert state.trail
+    assert decode_snapshot(encode_snapshot(state), state.seq, "here").trail == state.trail
+
+
+def test_long_names_are_cut(log):
+    Admin(log).alter_group_offsets("g" * 1000, {TopicPartition("t", 0): 0})
+    (event,) = log.follow().trail[2:]
+    assert event.name == "g" * 248 + "…"
