@@ -59,7 +59,7 @@ def typed(page):
 
 
 def transactions(page):
-    page.get_by_text("producer taken over by").first.wait_for()
+    page.get_by_text("producer fenced by").first.wait_for()
     page.locator("summary", has_text="1 partition").press("Enter")
 
 
