@@ -77,6 +77,31 @@ def rows_of(url, topic_name):
     return sorted(found, key=repr)
 
 
+def test_a_spark_without_a_jar_of_delta_is_refused_before_anything_starts(monkeypatch):
+    import delta_session
+
+    monkeypatch.setattr(delta_session, "SPARK", "4.3")
+    with pytest.raises(SystemExit, match="Delta 4.4.0 has no jar for Spark .*: install PySpark 4.2 or 4.1"):
+        delta_session.delta_session("to_delta")
+
+
+@pytest.mark.parametrize(
+    ("jars", "problem"),
+    [
+        ("List(spark://h/jars/io.delta_delta-spark_4.1_2.13-4.4.0.jar, spark://h/jars/other.jar)", ""),
+        ("List(spark://h/jars/delta-spark-own-build.jar)", ""),
+        ("List(spark://h/jars/io.delta_delta-spark_4.2_2.13-4.4.0.jar)", "for Spark 4.2, and this is Spark 4.1"),
+        ("List(spark://h/jars/io.delta_delta-storage-4.4.0.jar)", "Delta's jar is missing"),
+    ],
+)
+def test_the_jar_of_another_spark_is_told_before_it_makes_a_table(monkeypatch, jars, problem):
+    import delta_session
+
+    monkeypatch.setattr(delta_session, "SPARK", "4.1")
+    found = delta_session.wrong_jar(jars)
+    assert found.endswith(problem) and bool(found) == bool(problem)
+
+
 def batches(checkpoint, kind):
     return len(list(Path(checkpoint, kind).glob("[0-9]*")))
 
