@@ -45,4 +45,6 @@ def wrong_jar(jars: str) -> str:
     found = re.search(r"delta-spark_(\d+\.\d+)_", jars)
     if found is None:
         return "" if "delta-spark" in jars else "Delta's jar is missing"
-    return "" if found[1] == SPARK else f"Delta's jar is the one for Spark {found[1]}, and this is Spark {SPARK}"
+    return (
+        "" if found[1] == SPARK else f"Delta's jar is the one for Spark {found[1]}, and this is Spark {SPARK}"
+    )

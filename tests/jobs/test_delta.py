@@ -81,7 +81,7 @@ def test_a_spark_without_a_jar_of_delta_is_refused_before_anything_starts(monkey
     import delta_session
 
     monkeypatch.setattr(delta_session, "SPARK", "4.3")
-    with pytest.raises(SystemExit, match="Delta 4.4.0 has no jar for Spark .*: install PySpark 4.2 or 4.1"):
+    with pytest.raises(SystemExit, match=r"Delta 4\.4\.0 has no jar for Spark "):
         delta_session.delta_session("to_delta")
 
 
@@ -90,7 +90,10 @@ def test_a_spark_without_a_jar_of_delta_is_refused_before_anything_starts(monkey
     [
         ("List(spark://h/jars/io.delta_delta-spark_4.1_2.13-4.4.0.jar, spark://h/jars/other.jar)", ""),
         ("List(spark://h/jars/delta-spark-own-build.jar)", ""),
-        ("List(spark://h/jars/io.delta_delta-spark_4.2_2.13-4.4.0.jar)", "for Spark 4.2, and this is Spark 4.1"),
+        (
+            "List(spark://h/jars/io.delta_delta-spark_4.2_2.13-4.4.0.jar)",
+            "for Spark 4.2, and this is Spark 4.1",
+        ),
         ("List(spark://h/jars/io.delta_delta-storage-4.4.0.jar)", "Delta's jar is missing"),
     ],
 )
@@ -99,7 +102,8 @@ def test_the_jar_of_another_spark_is_told_before_it_makes_a_table(monkeypatch, j
 
     monkeypatch.setattr(delta_session, "SPARK", "4.1")
     found = delta_session.wrong_jar(jars)
-    assert found.endswith(problem) and bool(found) == bool(problem)
+    assert found.endswith(problem)
+    assert bool(found) == bool(problem)
 
 
 def batches(checkpoint, kind):
