@@ -105,7 +105,7 @@ def test_a_function_of_foreach_batch_whose_python_was_slow_to_start_is_tried_aga
     assert caplog.text.count("Spark gave up on a Python process") == min(failures, 2)
 
 
-def test_another_error_of_the_call_that_starts_is_the_callers(caplog):
+def test_another_error_of_the_call_that_starts_is_the_callers():
     tried = []
 
     def start():
