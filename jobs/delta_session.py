@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pyspark
 from pyspark.sql import SparkSession
 
@@ -14,7 +16,7 @@ PACKAGE = f"io.delta:delta-spark_{SPARK}_2.13:4.4.0"
 
 
 def delta_session(job: str) -> SparkSession:
-    """As `settings.spark_session`, with Delta in it. Raises `SystemExit` without a jar of Delta."""
+    """As `settings.spark_session`, with Delta in it. Raises `SystemExit` without Delta's jar for this Spark."""
     if SPARK not in {"4.1", "4.2"}:
         raise SystemExit(
             f"error: Delta 4.4.0 has no jar for Spark {pyspark.__version__}: install PySpark 4.2 or 4.1"
@@ -28,8 +30,21 @@ def delta_session(job: str) -> SparkSession:
         .config("spark.sql.session.timeZone", "UTC")
         .getOrCreate()
     )
-    # Spark only warns about an extension whose class is missing, and fails much later with another message.
-    if not str(spark.sparkContext._jsc.sc().listJars()).count("delta-spark"):  # noqa: SLF001
+    if problem := wrong_jar(str(spark.sparkContext._jsc.sc().listJars())):  # noqa: SLF001
         spark.stop()
-        raise SystemExit(f"error: Delta's jar is missing: give spark-submit --packages {PACKAGE}")
+        raise SystemExit(f"error: {problem}: give spark-submit --packages {PACKAGE}")
     return spark
+
+
+def wrong_jar(jars: str) -> str:
+    """What is wrong with Delta's jar among these; nothing if it is that of this Spark.
+
+    Spark only warns about an extension whose class is missing, and fails much later with another message. With the
+    jar of another Spark it fails (`NoSuchMethodError`) when the table's folder is there already.
+    """
+    found = re.search(r"delta-spark_(\d+\.\d+)_", jars)
+    if found is None:
+        return "" if "delta-spark" in jars else "Delta's jar is missing"
+    return (
+        "" if found[1] == SPARK else f"Delta's jar is the one for Spark {found[1]}, and this is Spark {SPARK}"
+    )

@@ -17,6 +17,7 @@ __all__ = ["prepare_thread", "start_query"]
 
 _LOG = logging.getLogger(__name__)
 _GAVE_UP = "Python worker failed to connect back"
+_AGAIN = "Spark gave up on a Python process that was slow to start; the query is started again"
 _NOT_FOUND = "DATA_SOURCE_NOT_FOUND"
 _POLL_S, _SLOWEST_POLL_S = 0.02, 0.25
 
@@ -42,11 +43,12 @@ def prepare_thread(session: SparkSession | None = None) -> None:
 
 
 def start_query(start: Callable[[], StreamingQuery], *, tries: int = 5) -> StreamingQuery:
-    """Start a streaming query from any thread, and start it again if Spark gave up on the Python process of a source.
+    """Start a streaming query from any thread, and start it again if Spark gave up on a Python process of it.
 
-    Spark allows that process ten seconds to start, and has no setting for it (``PythonWorkerFactory``). On a busy
-    machine, most of all when several queries start at once, the query then ends with "Python worker failed to connect
-    back". It has read nothing by then, so starting it again is always right. Each failed try is logged as a warning.
+    Spark allows the process of a source ten seconds to start, and has no setting for it (``PythonWorkerFactory``). On
+    a busy machine, most of all when several queries start at once, the query then ends with "Python worker failed to
+    connect back". Through Spark Connect ``start()`` fails so, too, for the process of a function of ``foreachBatch``.
+    The query has read nothing by then, so starting it again is always right. Each failed try is logged as a warning.
 
     Parameters
     ----------
@@ -71,15 +73,22 @@ def start_query(start: Callable[[], StreamingQuery], *, tries: int = 5) -> Strea
     >>> query.stop()
     """
     for _ in range(tries - 1):
-        query, wait = _found(start), _POLL_S
+        try:
+            query = _found(start)
+        except Exception as error:
+            if _GAVE_UP not in str(error):
+                raise
+            _LOG.warning(_AGAIN)
+            continue
+        wait = _POLL_S
         while query.isActive and query.status["message"].startswith("Initializing"):
             time.sleep(wait)
             wait = min(wait * 1.5, _SLOWEST_POLL_S)  # Through Spark Connect each look is two requests.
-        error = query.exception()
-        if error is None or _GAVE_UP not in str(error):
+        ended = query.exception()
+        if ended is None or _GAVE_UP not in str(ended):
             return query
-        _LOG.warning("Spark gave up on a Python process that was slow to start; the query is started again")
-        with suppress(type(error)):
+        _LOG.warning(_AGAIN)
+        with suppress(type(ended)):
             query.awaitTermination()  # Until then Spark holds its name and its checkpoint.
     return _found(start)
 

@@ -8,7 +8,10 @@ import pytest
 
 from spark_eos import Producer, TopicPartition
 from spark_eos.log.log import Log
+from spark_eos.maintenance.rolling import Roller
+from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing.history import Recorder, Send, merge
+from tests.maintenance.sparse_world import World, small_pages
 from verification.chaos.checker import Rows, compare, holes, torn, verify_inputs
 from verification.chaos.final_read import Comparison
 from verification.chaos.journal import CONCURRENT, Notes, NotesReader, error_name
@@ -138,6 +141,19 @@ def test_a_copy_in_step_with_its_offsets_is_fine(log):
     assert consumed(log.follow(), "copier", Visible(log)) == 1
     assert [row.value for row in read_topic(log, log.state, "plain")] == ["c", "d"]
     assert final(log, log.state, ["plain"]) == {AT: [(3, "c"), (4, "d")]}
+
+
+def test_what_lies_below_an_offset_in_the_middle_of_a_rolled_batch_is_counted_exactly():
+    with small_pages():
+        world = World(MemoryStore())
+        for number in range(8):
+            world.transaction(b"%d" % number)
+        world.seal()
+        Roller(world.log).run()
+    (row,) = world.sealed()
+    assert row.file.offsets, "a batch with holes"
+    at, state, found = TopicPartition("t", 0), world.log.state, Visible(world.log)
+    assert [found.below(state, at, offset) for offset in (3, 4, 9, row.count)] == [2, 2, 5, row.batch.count]
 
 
 def test_a_copy_out_of_step_with_its_offsets_is_seen(log):

@@ -16,10 +16,14 @@ from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.testing.processes import ROOT, running, spark_submit
 from tests.sparks import SPARK
 
-PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
+PACKAGE = f"io.delta:delta-spark_{SPARK[0]}.{SPARK[1]}_2.13:4.4.0"
 ROWS = 6000
 PARTITIONS = 2
 BATCHES = 4
+SLICES = BATCHES if SPARK >= (4, 2) else 1
+"""The micro-batches of a topic's backlog: before Spark 4.2 a source is given no limit."""
+
+with_delta = pytest.mark.skipif(SPARK > (4, 2), reason="Delta 4.4 has no jar for a Spark after 4.2")
 CONF = {
     "spark.master": "local[1]",
     "spark.jars.packages": PACKAGE,
@@ -73,22 +77,58 @@ def rows_of(url, topic_name):
     return sorted(found, key=repr)
 
 
-def finished(checkpoint):
-    return len(list(Path(checkpoint, "commits").glob("[0-9]*")))
+def test_a_spark_without_a_jar_of_delta_is_refused_before_anything_starts(monkeypatch):
+    import delta_session
+
+    monkeypatch.setattr(delta_session, "SPARK", "4.3")
+    with pytest.raises(SystemExit, match=r"Delta 4\.4\.0 has no jar for Spark "):
+        delta_session.delta_session("to_delta")
 
 
-def kill_in_the_middle_then_finish(command, checkpoint, output):
+@pytest.mark.parametrize(
+    ("jars", "problem"),
+    [
+        ("List(spark://h/jars/io.delta_delta-spark_4.1_2.13-4.4.0.jar, spark://h/jars/other.jar)", ""),
+        ("List(spark://h/jars/delta-spark-own-build.jar)", ""),
+        (
+            "List(spark://h/jars/io.delta_delta-spark_4.2_2.13-4.4.0.jar)",
+            "for Spark 4.2, and this is Spark 4.1",
+        ),
+        ("List(spark://h/jars/io.delta_delta-storage-4.4.0.jar)", "Delta's jar is missing"),
+    ],
+)
+def test_the_jar_of_another_spark_is_told_before_it_makes_a_table(monkeypatch, jars, problem):
+    import delta_session
+
+    monkeypatch.setattr(delta_session, "SPARK", "4.1")
+    found = delta_session.wrong_jar(jars)
+    assert found.endswith(problem)
+    assert bool(found) == bool(problem)
+
+
+def batches(checkpoint, kind):
+    return len(list(Path(checkpoint, kind).glob("[0-9]*")))
+
+
+def kill_in_the_middle_then_finish(command, checkpoint, output, slices):
+    """The kill comes after the first of ``slices`` micro-batches, or within it if there is no other."""
+    before = "commits" if slices > 1 else "offsets"
     with running(command, output.with_suffix(".killed")) as job:
-        job.until(lambda: finished(checkpoint) or "unresolved dependency" in job.text, "first finished batch")
+        job.until(
+            lambda: batches(checkpoint, before) or "unresolved dependency" in job.text,
+            f"first file in {before}",
+        )
         if "unresolved dependency" in job.text:
             missing_jar(job.text)
-    assert 1 <= finished(checkpoint) < BATCHES, "the kill came too late to be in the middle"
+        job.kill()
+    assert batches(checkpoint, "offsets")
+    assert batches(checkpoint, "commits") < slices, "the kill came too late to be in the middle"
     with running(command, output) as job:
         job.succeed()
-    assert finished(checkpoint) >= BATCHES
+    assert batches(checkpoint, "commits") >= slices
 
 
-@pytest.mark.skipif(SPARK != (4, 2), reason="Delta 4.4 has no jar for Spark 4.3, and Spark 4.1 no slices")
+@with_delta
 @pytest.mark.deep
 def test_there_and_back_through_kills(tmp_path):
     url, table, checkpoints = tmp_path / "log", tmp_path / "table", tmp_path / "checkpoints"
@@ -101,7 +141,7 @@ def test_there_and_back_through_kills(tmp_path):
         ROOT / "jobs/to_delta.py", *common, "--checkpoints", checkpoints, "--transactional-id", "out",
         "--topic", "flights", "--max-offsets", ROWS // BATCHES, conf=CONF,
     )  # fmt: skip
-    kill_in_the_middle_then_finish(to_delta, checkpoints / "to_delta", tmp_path / "to_delta.out")
+    kill_in_the_middle_then_finish(to_delta, checkpoints / "to_delta", tmp_path / "to_delta.out", SLICES)
 
     def from_delta(checkpoints):
         return spark_submit(
@@ -110,7 +150,7 @@ def test_there_and_back_through_kills(tmp_path):
         )  # fmt: skip
 
     kill_in_the_middle_then_finish(
-        from_delta(checkpoints), checkpoints / "from_delta", tmp_path / "from_delta.out"
+        from_delta(checkpoints), checkpoints / "from_delta", tmp_path / "from_delta.out", SLICES
     )
     assert rows_of(str(url), "again") == wanted
     assert not Log.open(str(url)).state.offsets, "a position in a table is no offset of a consumer group"

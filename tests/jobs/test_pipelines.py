@@ -39,10 +39,11 @@ ENVIRON = {
 class Project:
     """The guide's pipeline in a folder."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, retries="0"):
         self.folder = folder
+        self.retries = retries
         self.log = f"{folder}/data/log"
-        (spec,) = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+        spec = "".join(re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE))
         (code,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
         (folder / "transformations").mkdir()
         (folder / "spark-pipeline.yml").write_text(self._here(spec))
@@ -53,10 +54,10 @@ class Project:
         return text.replace("/data/", f"{self.folder}/data/")
 
     def command(self, *arguments):
-        """The command line of a run."""
+        """The command line of a run. Of more than ten settings (some are its own) Spark takes the last ones alone."""
         settings = {
             "spark.sql.catalogImplementation": "hive",
-            "spark.sql.pipelines.maxFlowRetryAttempts": "0",
+            "spark.sql.pipelines.maxFlowRetryAttempts": self.retries,
             "spark.sql.shuffle.partitions": "1",
             "spark.ui.enabled": "false",
         }
@@ -98,7 +99,7 @@ class Project:
 @pytest.mark.since("4.2")  # Before, a run has one micro-batch.
 @pytest.mark.deep
 def test_a_killed_run_goes_on_where_it_was(tmp_path):
-    project = Project(tmp_path)
+    project = Project(tmp_path, retries="2")
     code = tmp_path / "transformations" / "flights.py"
     start = '.option("startingOffsets", "earliest")'
     code.write_text(code.read_text().replace(start, start + '.option("maxOffsetsPerTrigger", 5)'))

@@ -512,4 +512,12 @@ MUTANTS = (
         "each start of a job shows one of its errors",
         _OF_ERRORS,
     ),
+    Mutant(
+        "slow-python-ends-a-start",
+        "spark_eos/spark/start.py",
+        "            if _GAVE_UP not in str(error):\n                raise",
+        "            raise",
+        "a query with foreachBatch through Spark Connect is not started again on a busy machine",
+        ("tests/spark/test_start.py", "-k", "slow_to_start_is_tried_again"),
+    ),
 )

@@ -85,6 +85,38 @@ def test_what_is_not_of_the_start_is_left_to_the_caller_and_tries_are_bounded(ot
     assert not query.was_awaited
 
 
+@pytest.mark.parametrize("failures", [1, 2, 3])
+def test_a_function_of_foreach_batch_whose_python_was_slow_to_start_is_tried_again(failures, caplog):
+    """Spark Connect starts its process before the query: the call that starts it fails, and there is no query."""
+    tried = []
+
+    def start():
+        tried.append(Query(None))
+        if len(tried) <= failures:
+            raise StreamingQueryException("Python worker failed to connect back.")
+        return tried[-1]
+
+    if failures == 3:
+        with pytest.raises(StreamingQueryException, match="connect back"):
+            start_query(start, tries=3)
+    else:
+        assert start_query(start, tries=3) is tried[failures]
+    assert len(tried) == min(failures + 1, 3)
+    assert caplog.text.count("Spark gave up on a Python process") == min(failures, 2)
+
+
+def test_another_error_of_the_call_that_starts_is_the_callers():
+    tried = []
+
+    def start():
+        tried.append(1)
+        raise StreamingQueryException("a query of that name is active")
+
+    with pytest.raises(StreamingQueryException, match="of that name"):
+        start_query(start, tries=3)
+    assert tried == [1]
+
+
 @pytest.mark.deep("spark_eos.spark.progress")
 @pytest.mark.parametrize("module", [start, progress, listener])
 def test_the_example_of_the_docstring_runs(module, spark, tmp_path):

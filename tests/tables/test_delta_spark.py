@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_eos.testing.processes import ROOT, running, spark_submit
-from tests.jobs.test_delta import CONF, missing_jar
+from tests.jobs.test_delta import CONF, missing_jar, with_delta
 from tests.tables.world import World, in_order
 
 ODD = pa.schema(
@@ -69,6 +69,7 @@ CONDITIONS = {
 """Conditions, and what they mean; NaN is larger than all numbers."""
 
 
+@with_delta
 @pytest.mark.deep
 def test_spark_reads_every_version_exactly(tmp_path):
     pytest.importorskip("delta", reason="delta-spark is not installed")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from spark_eos import Consumer, TopicPartition
 from spark_eos.config.isolation import Isolation
-from spark_eos.log.data.planner import plan
+from spark_eos.log.data.planner import Fetch, plan
 from spark_eos.log.log import Log
 from spark_eos.protocol.state import Partition, State
 from spark_eos.testing.history import Event, Poll, Recorder
@@ -59,9 +59,15 @@ class Visible:
         if offset < start:
             start, count = partition(state, at).start, 0
         fetches = plan(state, at, start, offset, Isolation.READ_COMMITTED, self._log.load)
-        count += sum(fetch.records for fetch in fetches)
+        count += sum(self._records(state, fetch) for fetch in fetches)
         self._known[at] = (offset, count)
         return count
+
+    def _records(self, state: State, fetch: Fetch) -> int:
+        """How many they are. Where a part of a rolled batch has holes, only those who read it know."""
+        if fetch.file.offsets:
+            return self._log.read(state.topics[fetch.topic], fetch).num_rows
+        return fetch.records
 
     def topic(self, state: State, topic: str) -> int:
         """All records of a topic."""
