@@ -112,13 +112,14 @@ def _of_iceberg(table: str) -> Iterator[tuple[int, dict[str, Any]]]:
             f"pyiceberg cannot open catalog {catalog_name!r} of table {table}: {error}. Name it in .pyiceberg.yaml, or "
             f"in PYICEBERG_CATALOG__{catalog_name.upper().replace('-', '_')}__URI"
         ) from error
-    try:
-        found = catalog.load_table(identifier)
-    except (NoSuchTableError, NoSuchNamespaceError):
-        return
-    current = found.current_snapshot()
-    while current is not None:
-        summary = current.summary
-        yield current.snapshot_id, {} if summary is None else {**summary.additional_properties}
-        parent = current.parent_snapshot_id
-        current = None if parent is None else found.snapshot_by_id(parent)
+    with catalog:
+        try:
+            found = catalog.load_table(identifier)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return
+        current = found.current_snapshot()
+        while current is not None:
+            summary = current.summary
+            yield current.snapshot_id, {} if summary is None else {**summary.additional_properties}
+            parent = current.parent_snapshot_id
+            current = None if parent is None else found.snapshot_by_id(parent)
