@@ -237,7 +237,8 @@ def test_who_has_left_is_gone_without_the_garbage_collector(kind):
                 pass
         with encrypted(host.hint) as one:  # All before it are accepted.
             assert inside()
-            one.unwrap()
+            with suppress(ssl.SSLEOFError):  # The server of Python 3.10 ends without TLS's last word.
+                one.unwrap()
         end = time.monotonic() + LONG_S
         while inside():
             assert time.monotonic() < end
