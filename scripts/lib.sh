@@ -38,12 +38,14 @@ apt_install() {
 # Those versions the lock was made for. 3.14 comes last: immutables has no wheel for it and needs a C compiler.
 find_python() {
   local name
-  for name in "${PYTHON:-python3}" python3 python3.13 python3.12 python3.11 python3.10 python3.14; do
+  if [ -n "${PYTHON:-}" ]; then set -- "$PYTHON"; else set -- python3 python3.13 python3.12 python3.11 python3.10 python3.14; fi
+  for name; do
     if "$name" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null; then
       command -v "$name"
       return
     fi
   done
+  [ -z "${PYTHON:-}" ] || fail "PYTHON=$PYTHON is not a Python 3.10 to 3.14"
   fail "Python 3.10 to 3.14 is needed and none is on the PATH: install one, or set PYTHON to it"
 }
 
@@ -97,6 +99,17 @@ file = packages / "_compiled_pyspark.pth"
 if not file.exists() or file.read_text() != line:
     file.write_text(line)
 EOF
+}
+
+# Python, the packages' commands and Spark are those of $venv from here on.
+use_venv() {
+  # Another Spark on this machine must not mix with the one in the environment.
+  unset SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE PYSPARK_SUBMIT_ARGS PYTHONPATH
+  # Images set this. Then each process compiles again what is not installed, and pytest rewrites all tests in each of its own.
+  unset PYTHONDONTWRITEBYTECODE
+  export PATH="$venv/bin:$PATH"
+  export PYSPARK_PYTHON="$venv/bin/python" PYSPARK_DRIVER_PYTHON="$venv/bin/python"
+  export SPARK_LOCAL_IP=127.0.0.1 # a machine's own name need not resolve
 }
 
 # -- Java ---------------------------------------------------------------------------------------------

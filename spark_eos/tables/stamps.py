@@ -102,13 +102,14 @@ def _of_iceberg(table: str) -> Iterator[tuple[int, dict[str, Any]]]:
     catalog = open_catalog(catalog_name)
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
-    try:
-        found = catalog.load_table(identifier)
-    except (NoSuchTableError, NoSuchNamespaceError):
-        return
-    current = found.current_snapshot()
-    while current is not None:
-        summary = current.summary
-        yield current.snapshot_id, {} if summary is None else {**summary.additional_properties}
-        parent = current.parent_snapshot_id
-        current = None if parent is None else found.snapshot_by_id(parent)
+    with catalog:
+        try:
+            found = catalog.load_table(identifier)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return
+        current = found.current_snapshot()
+        while current is not None:
+            summary = current.summary
+            yield current.snapshot_id, {} if summary is None else {**summary.additional_properties}
+            parent = current.parent_snapshot_id
+            current = None if parent is None else found.snapshot_by_id(parent)

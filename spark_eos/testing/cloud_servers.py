@@ -162,6 +162,7 @@ def _await(process: subprocess.Popen[bytes], name: str, port: int) -> None:
             urllib.request.urlopen(f"{scheme}://127.0.0.1:{port}/minio/health/ready", timeout=2).close()  # noqa: S310
             return
         except urllib.error.HTTPError as error:
+            error.close()
             if error.code != 503:  # MinIO has not found its disks yet.
                 return
         except urllib.error.URLError as error:
@@ -210,6 +211,7 @@ def make_container(address: str, container: str) -> None:
         try:
             urllib.request.urlopen(request, timeout=60).close()  # noqa: S310
         except urllib.error.HTTPError as error:
+            error.close()
             if error.code != 409:  # It is there.
                 raise
         except urllib.error.URLError:
@@ -266,7 +268,9 @@ def _answer(asked: urllib.request.Request) -> str:
             with urllib.request.urlopen(asked, timeout=60) as answer:  # noqa: S310  (the server's own address)
                 return str(answer.read().decode())
         except urllib.error.HTTPError as error:
-            if b"not initialized" not in error.read() or time.monotonic() >= deadline:
+            with error:
+                text = error.read()
+            if b"not initialized" not in text or time.monotonic() >= deadline:
                 raise
         time.sleep(0.1)
 

@@ -47,6 +47,10 @@ class Server:
 
     def run(self) -> None:
         """Serve until a signal, or `stop`, ends it."""
+        with self._socket:  # Open after a failure, and with older versions of uvicorn after an early end.
+            self._serve()
+
+    def _serve(self) -> None:
         import uvicorn
 
         from spark_eos.ui.app import create_app
@@ -75,6 +79,8 @@ class Server:
             timeout_graceful_shutdown=2,
         )
         self._server = Ended(config)
+        if closing.is_set():  # `stop` came before there was a server.
+            self._server.should_exit = True
         self._server.run(sockets=[self._socket])
 
     def stop(self) -> None:

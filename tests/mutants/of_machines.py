@@ -158,6 +158,22 @@ MUTANTS = (
         _OF_THE_DOOR,
     ),
     Mutant(
+        "open-after-its-end",
+        f"{_MACHINES}/server.py",
+        "        with self._socket:",
+        "        if True:",
+        "a server that ended while it began lets machines in, and answers none",
+        _OF_THE_DOOR,
+    ),
+    Mutant(
+        "open-without-a-thread",
+        f"{_MACHINES}/server.py",
+        "if_not_begun.enter_context(",
+        "(",
+        "a process that can start no thread lets machines in, and answers none",
+        _OF_THE_DOOR,
+    ),
+    Mutant(
         "any-token",
         f"{_MACHINES}/server.py",
         "        if not hmac.compare_digest(",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 
 import duckdb
@@ -568,6 +569,23 @@ def test_a_catalog_is_known_by_its_name_alone(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="broken") as error:
         open_catalog("broken")
     assert "secret" not in str(error.value)
+
+
+def test_a_catalog_that_a_target_has_opened_is_closed_with_it(tmp_path, monkeypatch):
+    closed, close = [], SqlCatalog.close
+    monkeypatch.setattr(SqlCatalog, "close", lambda self: (closed.append(self.name), close(self)))
+    monkeypatch.setenv("PYICEBERG_CATALOG__OPENED__URI", f"sqlite:///{tmp_path}/catalog.db")
+    target = IcebergTarget(str(tmp_path), "shop.t", "opened")
+    assert target.current() is None
+    assert closed == []
+    del target
+    gc.collect()
+    assert closed == ["opened"]
+    given = Table(tmp_path)
+    del given.target
+    gc.collect()
+    assert given.catalog.list_namespaces() == []
+    assert closed == ["opened"]
 
 
 @pytest.mark.deep

@@ -98,6 +98,15 @@ def iceberg(tmp_path, monkeypatch):
     return [snapshot.snapshot_id for snapshot in table.snapshots()]
 
 
+def test_the_catalog_of_an_iceberg_table_is_closed(iceberg, monkeypatch):
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    closed, close = [], SqlCatalog.close
+    monkeypatch.setattr(SqlCatalog, "close", lambda self: (closed.append(self.name), close(self)))
+    assert stamped_version("iceberg:tested.sales.flights", iceberg[0]) == (iceberg[0], stamp(10))
+    assert closed == ["tested"]
+
+
 def test_of_an_iceberg_table(iceberg):
     name = "iceberg:tested.sales.flights"
     assert stamped_version(name) == (iceberg[2], stamp(30))

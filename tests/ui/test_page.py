@@ -615,6 +615,34 @@ def test_twenty_browsers_cost_one_poll_a_second(log):
         assert requests <= 3 * polls
 
 
+def test_a_page_that_is_stopped_before_it_is_served_ends(follower):
+    from spark_eos.ui.server import Server
+
+    server = Server([follower], Access())
+    server.stop()
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    "end", [lambda *_, **_named: None, lambda *_, **_named: 1 / 0], ids=["early", "error"]
+)
+def test_a_page_that_is_no_longer_served_has_no_socket(follower, monkeypatch, end):
+    """Older uvicorns do not close it if they are told to end while they begin: browsers would wait for ever."""
+    import uvicorn
+
+    from spark_eos.ui.server import Server
+
+    monkeypatch.setattr(uvicorn.Server, "run", end)
+    server = Server([follower], Access())
+    with suppress(ZeroDivisionError):
+        server.run()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2].rstrip("/"))), timeout=5)
+
+
 def test_the_head_of_a_request_has_a_bound_where_httptools_is_installed(log, monkeypatch):
     """It has none, and uvicorn takes it before h11."""
     import httpx

@@ -7,6 +7,8 @@ bytes that they wrote once are compared, which are in this file: ``python -m tes
 from __future__ import annotations
 
 import json
+import urllib.error
+import urllib.request
 
 import pyarrow as pa
 import pytest
@@ -213,6 +215,23 @@ def test_schemas_that_refer_to_others(registry):
     columns, problems = found.decode_columns(pa.array([data]), found.fields)
     assert not problems
     assert columns[0].to_pylist() == [{"x": 7}]
+
+
+def test_replies_that_refuse_are_closed(registry, monkeypatch):
+    """Each holds a connection until then."""
+    refused, urlopen = [], urllib.request.urlopen
+
+    def asked(*arguments, **named):
+        try:
+            return urlopen(*arguments, **named)
+        except urllib.error.HTTPError as error:
+            refused.append(error)
+            raise
+
+    monkeypatch.setattr(urllib.request, "urlopen", asked)
+    test_a_registry_that_fails_makes_no_dead_letters(registry)
+    assert {one.code for one in refused} == {401, 404, 503}
+    assert all(one.fp.closed for one in refused)
 
 
 def test_a_registry_that_fails_makes_no_dead_letters(registry):

@@ -98,9 +98,10 @@ class Registry(NamedTuple):
                     found: dict[str, Any] = json.load(reply)
                     return found
             except urllib.error.HTTPError as error:
+                with error:  # Open, it holds the connection.
+                    text = error.read(500).decode(errors="replace")
                 if error.code == 404:
                     return None
-                text = error.read(500).decode(errors="replace")
                 if error.code < 500 and error.code != 429:
                     raise ConfigError(
                         f"the schema registry {self.url} refuses {method} {path}: HTTP {error.code} {text}. For 401 "

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -51,39 +52,48 @@ class HttpsHost:
 
     def __init__(self, host: str, port: int) -> None:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        self._socket = Door.at(socket.create_server(address[:2], family=family))
-        # Inherited by connections; asyncio sets it only where the socket names its protocol.
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        identity = new_identity(host)
-        self.mailbox = Mailbox(time.monotonic)
-        self.hint = Hint(
-            secrets.token_hex(16),
-            host,
-            self._socket.getsockname()[1],
-            identity.certificate,
-            secrets.token_urlsafe(32),
-        )
-        config = uvicorn.Config(
-            _application(self.mailbox, self.hint.token, self._socket.admit),
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            log_config=None,
-            log_level="critical",
-            lifespan="off",
-            ws="none",
-            loop="asyncio",
-            http=cast(Any, partial(EncryptedHttp, _context(identity))),
-            backlog=self._socket.strangers,
-            timeout_graceful_shutdown=1,
-        )
-        config.load()
-        self._server = uvicorn.Server(config)
-        # A daemon: the process ends though it leads. Signals are for the main thread alone, and so not caught here.
-        self._thread = threading.Thread(
-            target=self._server.run, kwargs={"sockets": [self._socket]}, name="group-commit", daemon=True
-        )
-        self._thread.start()
+        with ExitStack() as if_not_begun:
+            self._socket = if_not_begun.enter_context(
+                Door.at(socket.create_server(address[:2], family=family))
+            )
+            # Inherited by connections; asyncio sets it only where the socket names its protocol.
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            identity = new_identity(host)
+            self.mailbox = Mailbox(time.monotonic)
+            self.hint = Hint(
+                secrets.token_hex(16),
+                host,
+                self._socket.getsockname()[1],
+                identity.certificate,
+                secrets.token_urlsafe(32),
+            )
+            config = uvicorn.Config(
+                _application(self.mailbox, self.hint.token, self._socket.admit),
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                log_config=None,
+                log_level="critical",
+                lifespan="off",
+                ws="none",
+                loop="asyncio",
+                http=cast(Any, partial(EncryptedHttp, _context(identity))),
+                backlog=self._socket.strangers,
+                timeout_graceful_shutdown=1,
+            )
+            config.load()
+            self._server = uvicorn.Server(config)
+            # A daemon: the process ends though it leads. Signals are for the main thread alone, and so not caught here.
+            self._thread = threading.Thread(target=self._serve, name="group-commit", daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError as error:  # There are too many, or the interpreter ends.
+                raise OSError(str(error)) from error
+            if_not_begun.pop_all()
+
+    def _serve(self) -> None:
+        with self._socket:  # Older versions of uvicorn, told to end while they begin, leave it open.
+            self._server.run(sockets=[self._socket])
 
     def close(self) -> None:
         self.mailbox.resign()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 import uuid
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -83,6 +84,8 @@ class IcebergTarget(Target):
         self._address = address(self.root)
         self._settings = settings
         self._catalog = open_catalog(catalog, settings) if isinstance(catalog, str) else catalog
+        if self._catalog is not catalog:  # Its connections are closed when this target is gone.
+            weakref.finalize(self, self._catalog.close)
         self.place = f"Iceberg table {self._catalog.name}.{identifier}"
         self._is_shared = is_shared
         # Not above the log's files: what is in the folder of a table, programs take for the table's own.
