@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from contextlib import ExitStack, suppress
