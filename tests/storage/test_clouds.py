@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from spark_eos.config.store import STORE
-from spark_eos.errors import ConfigError, UnsupportedStoreError
+from spark_eos.errors import ConfigError
 from spark_eos.storage import NO_SETTINGS, Settings, open_store, shared_store, split_settings
 from spark_eos.storage.objects.aws_profile import read_profile
 from spark_eos.storage.objects.clients import connect, parse_location
@@ -225,7 +225,7 @@ def test_settings_that_do_not_fit(url, settings, hint):
 
 def test_without_the_library_it_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "obstore", None)
-    with pytest.raises(UnsupportedStoreError, match=r"spark-eos\[objectstore\]"):
+    with pytest.raises(ConfigError, match=r"spark-eos\[objectstore\]"):
         open_store("s3://bucket/log", Settings(KEYS))
 
 
