@@ -17,8 +17,8 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 
-from spark_eos.log.values.codec import codec_for
-from spark_eos.log.values.settings import ValueSettings
+from spark_eos.extensions.value_formats.formats import codec_for
+from spark_eos.extensions.value_formats.settings import ValueSettings
 
 ROWS = 100_000
 SCHEMA = {

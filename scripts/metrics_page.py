@@ -1,6 +1,6 @@
 """Write the table of all metrics into docs/reference/metrics.md: python scripts/metrics_page.py.
 
-It comes from `spark_eos.monitoring.metrics.table`. What stands outside of the two marks of the page is written by hand.
+It comes from `spark_eos.extensions.metrics.table`. What stands outside of the two marks of the page is written by hand.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from spark_eos.monitoring.metrics.metric import LABELS, Metric, Source
-from spark_eos.monitoring.metrics.table import METRICS
+from spark_eos.extensions.metrics.metric import LABELS, Metric, Source
+from spark_eos.extensions.metrics.table import METRICS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/reference/metrics.md"
-BEGIN = "<!-- Written by scripts/metrics_page.py from spark_eos/monitoring/metrics/table.py. Do not edit. -->"
+BEGIN = "<!-- Written by scripts/metrics_page.py from spark_eos/extensions/metrics/table.py. Do not edit. -->"
 END = "<!-- End of what is written by scripts/metrics_page.py. -->"
 
 TITLES = {

@@ -1,6 +1,7 @@
 """Write into docs/quality/versions.md with which versions whole areas of the tests have passed.
 
-`scripts/test-matrix` calls it with the Python of the set: python scripts/versions_page.py newest tests/log tests/ui
+`scripts/test-matrix` calls it with the Python of the set:
+python scripts/versions_page.py newest tests/log tests/extensions/ui
 """
 
 from __future__ import annotations

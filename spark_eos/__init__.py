@@ -9,119 +9,61 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from spark_eos import errors
+from spark_eos import errors as errors
+from spark_eos import extending
 
 if TYPE_CHECKING:
-    from spark_eos.clients.admin import (
-        Admin,
-        ClockDescription,
-        Expired,
-        GroupDescription,
-        GroupPartition,
-        HangingTransaction,
-        LogDescription,
-        MemberDescription,
-        PartitionDescription,
-        ProducerDescription,
-        TopicDescription,
-        TransactionDescription,
-    )
-    from spark_eos.clients.aio.consumer import AIOConsumer
-    from spark_eos.clients.aio.producer import AIOProducer
-    from spark_eos.clients.arrow_reader import read_arrow
-    from spark_eos.clients.consumer.consumer import Consumer
-    from spark_eos.clients.distributed.receipt import StagedReceipt
-    from spark_eos.clients.distributed.staged_writer import StagedWriter
-    from spark_eos.clients.distributed.token import TransactionToken
-    from spark_eos.clients.distributed.transaction import DistributedTransaction
-    from spark_eos.clients.producer.prepared_state import PreparedTxnState
-    from spark_eos.clients.producer.producer import Producer
-    from spark_eos.clients.records import (
-        ConsumerGroupMetadata,
-        ConsumerRecord,
-        ConsumerRecords,
-        OffsetAndTimestamp,
-        RecordMetadata,
-    )
-    from spark_eos.clients.several_logs.producer import MultiLogProducer
-    from spark_eos.clients.table_reader import read_duckdb, read_polars
-    from spark_eos.clients.value_serializers import (
-        AvroDeserializer,
-        AvroSerializer,
-        JsonDeserializer,
-        JsonSerializer,
-    )
-    from spark_eos.log.log import Log
-    from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
-    from spark_eos.spark.listener import ProgressListener
-    from spark_eos.spark.progress import query_progress
-    from spark_eos.spark.sink.query_history import require_own_log
-    from spark_eos.spark.start import start_query
-    from spark_eos.spark.table import read_table
-    from spark_eos.spark.transactions.batch import BatchTransaction
-    from spark_eos.spark.transactions.micro_batch import MicroBatchTransaction
-    from spark_eos.storage import Store, register_store
-
-__all__ = [
-    "AIOConsumer",
-    "AIOProducer",
-    "Admin",
-    "AvroDeserializer",
-    "AvroSerializer",
-    "BatchTransaction",
-    "ClockDescription",
-    "Consumer",
-    "ConsumerGroupMetadata",
-    "ConsumerRecord",
-    "ConsumerRecords",
-    "DistributedTransaction",
-    "Expired",
-    "GroupDescription",
-    "GroupPartition",
-    "HangingTransaction",
-    "JsonDeserializer",
-    "JsonSerializer",
-    "Log",
-    "LogDescription",
-    "MemberDescription",
-    "MicroBatchTransaction",
-    "MultiLogProducer",
-    "OffsetAndMetadata",
-    "OffsetAndTimestamp",
-    "PartitionDescription",
-    "PreparedTxnState",
-    "Producer",
-    "ProducerDescription",
-    "ProgressListener",
-    "RecordMetadata",
-    "StagedReceipt",
-    "StagedWriter",
-    "Store",
-    "TopicDescription",
-    "TopicPartition",
-    "TransactionDescription",
-    "TransactionToken",
-    "__version__",
-    "errors",
-    "query_progress",
-    "read_arrow",
-    "read_duckdb",
-    "read_polars",
-    "read_table",
-    "register_store",
-    "require_own_log",
-    "start_query",
-]
+    from spark_eos.clients.admin import Admin as Admin
+    from spark_eos.clients.admin import ClockDescription as ClockDescription
+    from spark_eos.clients.admin import Expired as Expired
+    from spark_eos.clients.admin import GroupDescription as GroupDescription
+    from spark_eos.clients.admin import GroupPartition as GroupPartition
+    from spark_eos.clients.admin import HangingTransaction as HangingTransaction
+    from spark_eos.clients.admin import LogDescription as LogDescription
+    from spark_eos.clients.admin import MemberDescription as MemberDescription
+    from spark_eos.clients.admin import PartitionDescription as PartitionDescription
+    from spark_eos.clients.admin import ProducerDescription as ProducerDescription
+    from spark_eos.clients.admin import TopicDescription as TopicDescription
+    from spark_eos.clients.admin import TransactionDescription as TransactionDescription
+    from spark_eos.clients.arrow_reader import read_arrow as read_arrow
+    from spark_eos.clients.consumer.consumer import Consumer as Consumer
+    from spark_eos.clients.producer.prepared_state import PreparedTxnState as PreparedTxnState
+    from spark_eos.clients.producer.producer import Producer as Producer
+    from spark_eos.clients.records import ConsumerGroupMetadata as ConsumerGroupMetadata
+    from spark_eos.clients.records import ConsumerRecord as ConsumerRecord
+    from spark_eos.clients.records import ConsumerRecords as ConsumerRecords
+    from spark_eos.clients.records import OffsetAndTimestamp as OffsetAndTimestamp
+    from spark_eos.clients.records import RecordMetadata as RecordMetadata
+    from spark_eos.clients.table_reader import read_duckdb as read_duckdb
+    from spark_eos.clients.table_reader import read_polars as read_polars
+    from spark_eos.extensions.aio.consumer import AIOConsumer as AIOConsumer
+    from spark_eos.extensions.aio.producer import AIOProducer as AIOProducer
+    from spark_eos.extensions.distributed.receipt import StagedReceipt as StagedReceipt
+    from spark_eos.extensions.distributed.staged_writer import StagedWriter as StagedWriter
+    from spark_eos.extensions.distributed.token import TransactionToken as TransactionToken
+    from spark_eos.extensions.distributed.transaction import DistributedTransaction as DistributedTransaction
+    from spark_eos.extensions.several_logs.producer import MultiLogProducer as MultiLogProducer
+    from spark_eos.extensions.tables.tables import Tables as Tables
+    from spark_eos.extensions.value_formats.serializers import AvroDeserializer as AvroDeserializer
+    from spark_eos.extensions.value_formats.serializers import AvroSerializer as AvroSerializer
+    from spark_eos.extensions.value_formats.serializers import JsonDeserializer as JsonDeserializer
+    from spark_eos.extensions.value_formats.serializers import JsonSerializer as JsonSerializer
+    from spark_eos.log.log import Log as Log
+    from spark_eos.protocol.types import OffsetAndMetadata as OffsetAndMetadata
+    from spark_eos.protocol.types import TopicPartition as TopicPartition
+    from spark_eos.spark.listener import ProgressListener as ProgressListener
+    from spark_eos.spark.progress import query_progress as query_progress
+    from spark_eos.spark.sink.query_history import require_own_log as require_own_log
+    from spark_eos.spark.start import start_query as start_query
+    from spark_eos.spark.table import read_table as read_table
+    from spark_eos.spark.transactions.batch import BatchTransaction as BatchTransaction
+    from spark_eos.spark.transactions.micro_batch import MicroBatchTransaction as MicroBatchTransaction
+    from spark_eos.storage import Store as Store
+    from spark_eos.storage import register_store as register_store
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "AvroDeserializer": "spark_eos.clients.value_serializers",
-    "AvroSerializer": "spark_eos.clients.value_serializers",
-    "JsonDeserializer": "spark_eos.clients.value_serializers",
-    "JsonSerializer": "spark_eos.clients.value_serializers",
-    "AIOConsumer": "spark_eos.clients.aio.consumer",
-    "AIOProducer": "spark_eos.clients.aio.producer",
     "Admin": "spark_eos.clients.admin",
     "BatchTransaction": "spark_eos.spark.transactions.batch",
     "ClockDescription": "spark_eos.clients.admin",
@@ -129,7 +71,6 @@ _HOMES = {
     "ConsumerGroupMetadata": "spark_eos.clients.records",
     "ConsumerRecord": "spark_eos.clients.records",
     "ConsumerRecords": "spark_eos.clients.records",
-    "DistributedTransaction": "spark_eos.clients.distributed.transaction",
     "Expired": "spark_eos.clients.admin",
     "GroupDescription": "spark_eos.clients.admin",
     "GroupPartition": "spark_eos.clients.admin",
@@ -137,7 +78,6 @@ _HOMES = {
     "Log": "spark_eos.log.log",
     "LogDescription": "spark_eos.clients.admin",
     "MemberDescription": "spark_eos.clients.admin",
-    "MultiLogProducer": "spark_eos.clients.several_logs.producer",
     "MicroBatchTransaction": "spark_eos.spark.transactions.micro_batch",
     "OffsetAndMetadata": "spark_eos.protocol.types",
     "OffsetAndTimestamp": "spark_eos.clients.records",
@@ -147,13 +87,10 @@ _HOMES = {
     "ProducerDescription": "spark_eos.clients.admin",
     "ProgressListener": "spark_eos.spark.listener",
     "RecordMetadata": "spark_eos.clients.records",
-    "StagedReceipt": "spark_eos.clients.distributed.receipt",
-    "StagedWriter": "spark_eos.clients.distributed.staged_writer",
     "Store": "spark_eos.storage",
     "TopicDescription": "spark_eos.clients.admin",
     "TopicPartition": "spark_eos.protocol.types",
     "TransactionDescription": "spark_eos.clients.admin",
-    "TransactionToken": "spark_eos.clients.distributed.token",
     "query_progress": "spark_eos.spark.progress",
     "read_arrow": "spark_eos.clients.arrow_reader",
     "read_duckdb": "spark_eos.clients.table_reader",
@@ -166,11 +103,20 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return _names()
     if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return extending.public(__name__, name)
     value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_names()})
+
+
+def _names() -> list[str]:
+    """The public names, and those of the extensions that are here."""
+    prefix = f"{__name__}."
+    added = (key.removeprefix(prefix) for key in extending.keys_added("names") if key.count(".") == 1)
+    return sorted(["__version__", "errors", *_HOMES, *added])

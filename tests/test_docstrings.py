@@ -13,7 +13,13 @@ import spark_eos
 from spark_eos import errors
 from tests.docstrings import doctests_of, problems, public_objects
 
-MODULES = ("spark_eos", "spark_eos.errors", "spark_eos.monitoring", "spark_eos.tables", "spark_eos.testing")
+MODULES = (
+    "spark_eos",
+    "spark_eos.errors",
+    "spark_eos.monitoring",
+    "spark_eos.extensions.tables",
+    "spark_eos.testing",
+)
 """Their exports are public."""
 
 PUBLIC = {

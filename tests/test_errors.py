@@ -14,6 +14,8 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition, errors
+from spark_eos.extensions.tables.memory_table import MemoryTable
+from spark_eos.extensions.tables.target import DataFile, FileChange, Stamp
 from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
@@ -31,12 +33,10 @@ from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage import open_store
 from spark_eos.storage.memory import MemoryStore
-from spark_eos.tables.target import DataFile, FileChange, Stamp
 from spark_eos.testing import Fault, FaultyStore
-from spark_eos.testing.memory_table import MemoryTable
 from tests.conformance.helpers import ENTRIES, append, run, transactional, values
+from tests.extensions.value_formats.registry_server import RegistryServer
 from tests.log.fakes import FakeClock
-from tests.values.registry_server import RegistryServer
 from verification.retiring import RETIRED_AT_ONCE
 
 T0 = TopicPartition("t", 0)

@@ -46,9 +46,9 @@ from spark_eos.monitoring.troubles.of_state import Seen, troubles_of
 from spark_eos.protocol.publication import Publication
 from spark_eos.storage import MemoryStore
 from tests.clients.group_world import beats, held, member_id, settle
+from tests.extensions.value_formats.registry_server import RegistryServer
 from tests.log.fakes import FakeClock
 from tests.settings_world import AT, Effect, World, refusal
-from tests.values.registry_server import RegistryServer
 
 WORDS = [f"{number:x}" * (number % 5) for number in random.Random(1).sample(range(1, 10_000), 500)]
 TEXT = " ".join(random.Random(2).choices(WORDS, k=20_000)).encode()

@@ -10,12 +10,12 @@ from typing import Any
 from benchmarks.bench import Bench
 from benchmarks.long_log import WIDE, written
 from benchmarks.results import Figure, Ratio, Result
-from spark_eos.ui.areas.history import entries, entry_at
-from spark_eos.ui.areas.overview import overview
-from spark_eos.ui.areas.strip import strip
-from spark_eos.ui.areas.topics import show_topic
-from spark_eos.ui.follower import Follower
-from spark_eos.ui.question import Question
+from spark_eos.extensions.ui.areas.history import entries, entry_at
+from spark_eos.extensions.ui.areas.overview import overview
+from spark_eos.extensions.ui.areas.strip import strip
+from spark_eos.extensions.ui.areas.topics import show_topic
+from spark_eos.extensions.ui.follower import Follower
+from spark_eos.extensions.ui.question import Question
 
 TITLE = "The page of a long log"
 

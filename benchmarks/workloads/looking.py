@@ -343,9 +343,9 @@ def write(url: str) -> None:
 
 def look(url: str) -> None:
     """As ``eoslog ui``; for each line of standard input it prints how often it has polled, and asked the store."""
-    from spark_eos.ui.follower import Follower
-    from spark_eos.ui.security import Access
-    from spark_eos.ui.server import Server
+    from spark_eos.extensions.ui.follower import Follower
+    from spark_eos.extensions.ui.security import Access
+    from spark_eos.extensions.ui.server import Server
 
     follower = Follower(url)
     server = Server([follower], Access())

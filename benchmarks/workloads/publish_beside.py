@@ -14,7 +14,7 @@ from benchmarks.bench import Bench, Case
 from benchmarks.pairing import Taken, faster
 from benchmarks.results import Ratio, Result
 from spark_eos import Admin, Log
-from spark_eos.tables import Tables
+from spark_eos.extensions.tables.tables import Tables
 
 TITLE = "A writer beside publishing"
 

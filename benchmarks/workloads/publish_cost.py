@@ -16,8 +16,8 @@ from benchmarks.pairing import Taken, timed
 from benchmarks.results import Ratio, Result
 from benchmarks.rows import table
 from spark_eos import Admin, Log, Producer, read_arrow
+from spark_eos.extensions.tables.tables import Tables
 from spark_eos.maintenance.segments.sealer import Cut, seal
-from spark_eos.tables import Tables
 
 TITLE = "Cost of publishing"
 

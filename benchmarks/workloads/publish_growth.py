@@ -12,8 +12,8 @@ from benchmarks.pairing import Taken
 from benchmarks.results import Figure, Ratio, Result
 from benchmarks.rows import table
 from spark_eos import Admin, Log, Producer
+from spark_eos.extensions.tables.tables import Tables
 from spark_eos.protocol.encoding.snapshots import encode_snapshot
-from spark_eos.tables import Tables
 
 TITLE = "Growth with publishing"
 

@@ -13,26 +13,16 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from spark_eos.cli import (
-    audit,
-    configs,
-    groups,
-    history,
-    maintain,
-    tables,
-    transactions,
-    verify,
-)
-from spark_eos.cli.archive import backup, copy, data
+from spark_eos.cli import audit, configs, groups, history, maintain, transactions, verify
+from spark_eos.cli.archive import copy, data
 from spark_eos.cli.console import consume, produce
-from spark_eos.cli.keys import encryption
-from spark_eos.cli.mirror import moving as mirror
-from spark_eos.cli.operate import lag, metrics, status, top, ui
+from spark_eos.cli.operate import lag, status
 from spark_eos.cli.output import PAGES
 from spark_eos.cli.parsing import Commands
 from spark_eos.cli.topics import change, describe, offsets
 from spark_eos.cli.usage.version import show_version
 from spark_eos.errors import ConfigError, EosLogError
+from spark_eos.extending import all_added
 
 __all__ = ["app", "main"]
 
@@ -113,22 +103,17 @@ for noun in (
     groups,
     status,
     lag,
-    top,
     configs,
     maintain,
-    tables,
     verify,
     copy,
     data,
-    backup,
-    encryption,
-    mirror,
     audit,
     history,
-    metrics,
-    ui,
 ):
     app.add_typer(noun.app)
+for _, added in all_added("commands"):
+    app.add_typer(added.app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

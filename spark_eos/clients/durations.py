@@ -9,12 +9,15 @@ from typing import NamedTuple, TypeVar
 
 from spark_eos.storage.forks import Lock
 
-__all__ = ["MOST_NOTED", "Durations", "Spread", "taken"]
+__all__ = ["MOST_NOTED", "OF_REQUESTS", "Durations", "Spread", "taken"]
 
 T = TypeVar("T")
 
 MOST_NOTED = 10_000
 """So many calls are noted at most before they are sorted: some 1 MB."""
+
+OF_REQUESTS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
+"""The bounds, in seconds, for requests to a store."""
 
 Observer = Callable[[tuple[str, ...], float], None]
 

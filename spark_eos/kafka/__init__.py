@@ -6,6 +6,8 @@ log's folder or URL. `AIOKafkaProducer` and `AIOKafkaConsumer` are those of aiok
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from spark_eos.clients.admin.resources import (
     ConfigResource,
     ConfigResourceType,
@@ -19,13 +21,7 @@ from spark_eos.clients.records import (
     OffsetAndTimestamp,
     RecordMetadata,
 )
-from spark_eos.kafka.clients import (
-    AIOKafkaConsumer,
-    AIOKafkaProducer,
-    KafkaAdminClient,
-    KafkaConsumer,
-    KafkaProducer,
-)
+from spark_eos.kafka.clients import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from spark_eos.kafka.structs import (
     ConsumerRebalanceListener,
     Deserializer,
@@ -34,6 +30,9 @@ from spark_eos.kafka.structs import (
     Serializer,
 )
 from spark_eos.protocol.types import TopicPartition
+
+if TYPE_CHECKING:
+    from spark_eos.kafka.aio import AIOKafkaConsumer, AIOKafkaProducer
 
 __all__ = [
     "AIOKafkaConsumer",
@@ -57,3 +56,12 @@ __all__ = [
     "Serializer",
     "TopicPartition",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The classes of aiokafka are loaded when they are used: asyncio is an extension that may be missing."""
+    if name not in {"AIOKafkaConsumer", "AIOKafkaProducer"}:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from spark_eos.kafka import aio
+
+    return getattr(aio, name)

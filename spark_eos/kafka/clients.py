@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from spark_eos.clients.admin import Admin
-from spark_eos.clients.aio.consumer import AIOConsumer
-from spark_eos.clients.aio.producer import AIOProducer
 from spark_eos.clients.background import within
 from spark_eos.clients.consumer.consumer import Consumer
 from spark_eos.clients.consumer.subscriptions import Subscription
@@ -19,12 +17,12 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.storage.urls import SERVER
 
-__all__ = ["AIOKafkaConsumer", "AIOKafkaProducer", "KafkaAdminClient", "KafkaConsumer", "KafkaProducer"]
+__all__ = ["KafkaAdminClient", "KafkaConsumer", "KafkaProducer", "log_of", "renamed"]
 
 T = TypeVar("T")
 
 
-def _log_of(configs: dict[str, Any]) -> str | os.PathLike[str] | Log:
+def log_of(configs: dict[str, Any]) -> str | os.PathLike[str] | Log:
     """Where the log is, taken from the settings: ``bootstrap_servers``. Raises `ConfigError`."""
     given = configs.pop("bootstrap_servers", configs.pop("bootstrap.servers", None))
     if isinstance(given, (list, tuple)) and len(given) == 1:
@@ -39,7 +37,8 @@ def _log_of(configs: dict[str, Any]) -> str | os.PathLike[str] | Log:
     return given
 
 
-def _renamed(configs: dict[str, Any]) -> dict[str, Any]:
+def renamed(configs: dict[str, Any]) -> dict[str, Any]:
+    """The settings, those that have another name here under that."""
     if "allow_auto_create_topics" in configs:
         configs["auto_create_topics_enable"] = configs.pop("allow_auto_create_topics")
     return configs
@@ -63,8 +62,8 @@ class KafkaProducer(Producer):
     """
 
     def __init__(self, **configs: Any) -> None:
-        url = _log_of(configs)
-        super().__init__(url, **_renamed(configs))
+        url = log_of(configs)
+        super().__init__(url, **renamed(configs))
 
 
 class KafkaAdminClient(Admin):
@@ -78,7 +77,7 @@ class KafkaAdminClient(Admin):
     """
 
     def __init__(self, **configs: Any) -> None:
-        url = _log_of(configs)
+        url = log_of(configs)
         configs.pop("client_id", None)
         super().__init__(url, **configs)
 
@@ -139,7 +138,7 @@ class KafkaConsumer(Consumer):
     """
 
     def __init__(self, *topics: str, **configs: Any) -> None:
-        url = _log_of(configs)
+        url = log_of(configs)
         configs.pop("allow_auto_create_topics", None)  # A consumer creates nothing.
         super().__init__(url, **configs)
         if topics:
@@ -202,37 +201,3 @@ class KafkaConsumer(Consumer):
         self, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         return super().poll(timeout_ms, max_records).by_partition()
-
-
-class AIOKafkaProducer(AIOProducer):
-    """`spark_eos.AIOProducer` with the constructor of aiokafka's.
-
-    Parameters
-    ----------
-    **configs
-        Settings of aiokafka. ``bootstrap_servers`` is the log's folder or URL.
-    """
-
-    def __init__(self, **configs: Any) -> None:
-        url = _log_of(configs)
-        super().__init__(url, **_renamed(configs))
-
-
-class AIOKafkaConsumer(AIOConsumer):
-    """`spark_eos.AIOConsumer` with the constructor of aiokafka's.
-
-    Parameters
-    ----------
-    *topics
-        Names of topics that `start` subscribes to.
-    **configs
-        Settings of aiokafka. ``bootstrap_servers`` is the log's folder or URL.
-    """
-
-    def __init__(self, *topics: str, **configs: Any) -> None:
-        url = _log_of(configs)
-        super().__init__(url, **configs)
-        self._topics = topics
-
-    def _make_consumer(self) -> KafkaConsumer:
-        return KafkaConsumer(*self._topics, bootstrap_servers=self._url, **self._given)

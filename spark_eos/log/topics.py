@@ -21,6 +21,7 @@ from spark_eos.errors import (
     SchemaMismatchError,
     UnknownTopicOrPartitionError,
 )
+from spark_eos.extending import added, needed
 from spark_eos.log.data.layout import (
     Layout,
     deserialise_schema,
@@ -34,7 +35,7 @@ from spark_eos.protocol.actions.topics import check_name, check_partitions
 from spark_eos.protocol.state import State, Topic
 
 if TYPE_CHECKING:
-    from spark_eos.log.values.codec import ValueCodec
+    from spark_eos.log.values.codec import ValueCodec, ValueFormat
 
 __all__ = [
     "check_compactable",
@@ -129,10 +130,22 @@ def listed(text: str) -> list[str]:
 
 def check_values(topic: str, settings: Mapping[str, str], *, typed: bool) -> None:
     """Raise `ConfigError` unless the settings about values fit together (``value.format`` and what belongs to it)."""
-    if any(name.startswith(("value.", "schema.registry.")) for name in settings):
-        from spark_eos.log.values.settings import check
+    given = [name for name in settings if name.startswith(("value.", "schema.registry.")) and settings[name]]
+    if not given:
+        return
+    format_ = settings.get("value.format", "bytes")
+    if format_ != "bytes":
+        _format(topic, format_).check(topic, settings, typed=typed)
+        return
+    for name in given:
+        if name != "value.format":
+            raise ConfigError(f"topic {topic!r}: {name} has no effect without value.format; set that, too")
 
-        check(topic, settings, typed=typed)
+
+def _format(topic: str, name: str) -> ValueFormat:
+    """Raises `ConfigError` where the extension is missing that has it."""
+    found: ValueFormat = needed("value_formats", name, f"topic {topic!r}: value.format={name}")
+    return found
 
 
 def codec_of(
@@ -143,20 +156,16 @@ def codec_of(
     ``registry_url`` is used instead of the topic's own, and ``user_info`` (``user:password``) with either. Raises
     `ConfigError` if a schema of the topic cannot be used.
     """
-    if topic.config.get("value.format", "bytes") == "bytes":
+    format_ = topic.config.get("value.format", "bytes")
+    if format_ == "bytes":
         return None
-    from spark_eos.log.values.codec import codec_of as of_topic
-
-    return of_topic(topic, user_info, registry_url)
+    return _format(topic.name, format_).codec_of(topic, user_info, registry_url)
 
 
 def kept_readable(topic: str, old: Mapping[str, str], new: dict[str, str]) -> dict[str, str]:
     """The settings after a change, with what the records that are there are read with. Raises `ConfigError`."""
-    if "value.format" not in old:
-        return new
-    from spark_eos.log.values.settings import kept
-
-    return kept(topic, old, new)
+    format_ = old.get("value.format", "bytes")
+    return new if format_ == "bytes" else _format(topic, format_).kept(topic, old, new)
 
 
 def with_registered(
@@ -166,11 +175,9 @@ def with_registered(
 
     ``stays`` are those that the topic has and keeps. Raises `ConfigError`, `SchemaRegistryError`.
     """
-    if not str({**stays, **given}.get("value.format", "")).endswith("-confluent"):
-        return given
-    from spark_eos.log.values.registration import registered
-
-    return registered(topic, stays, given)
+    # A format that there is not is refused later, with all settings.
+    format_: ValueFormat | None = added("value_formats", str({**stays, **given}.get("value.format", "bytes")))
+    return given if format_ is None else format_.registered(topic, stays, given)
 
 
 def own_schema(schema: pa.Schema) -> pa.Schema:

@@ -45,8 +45,7 @@ from spark_eos.protocol.encoding.snapshots import encode_snapshot
 from spark_eos.protocol.rules.apply import apply_entry
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import NO_SETTINGS, Data, Settings, Store, open_store
-from spark_eos.storage.encryption import EncryptedStore, as_stored
-from spark_eos.storage.encryption.file import is_stored_size
+from spark_eos.storage.encrypted_files import EncryptingStore, as_stored, is_stored_size
 from spark_eos.storage.probe import probe
 from spark_eos.storage.two_stores import check_claim
 
@@ -139,8 +138,8 @@ def copy_log(
                 fixed = _copy_content(source, target, _fix(source), tell)
             plan = _agree(target, fixed, place, clock)
         _make_a_log(target, plan)
-    keys = next((one for one in (wanted, given) if isinstance(one, EncryptedStore)), None)
-    checked = target if keys is None else EncryptedStore(target, keys.keys, keys.encryption_key_id)
+    keys = next((one for one in (wanted, given) if isinstance(one, EncryptingStore)), None)
+    checked = target if keys is None else keys.around(target)
     summary = verify(checked, found, quick=quick, progress=progress)
     if not summary.is_sound:
         if not _is_there(target, MARK):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from spark_eos.errors import EosLogError, NotALogError
+from spark_eos.extending import needed
 from spark_eos.log.deciding.outcome import followers
 from spark_eos.log.log import Log
 from spark_eos.log.time_travel import iso
@@ -21,9 +21,6 @@ from spark_eos.maintenance.retention import Retention
 from spark_eos.maintenance.rolling import TAIL_ROWS, Roller
 from spark_eos.maintenance.steps import MIN_AGE_S, STEPS, check_steps
 from spark_eos.maintenance.vacuum import HeartbeatName, Tell, Vacuum, silent
-
-if TYPE_CHECKING:
-    from spark_eos.tables.maintaining import Publications
 
 __all__ = ["Done", "Maintainer", "Step", "size_text"]
 
@@ -81,7 +78,7 @@ class Maintainer:
         self._names = None
         if delete_names_s is not None:
             self._names = RetiredNames(log, after_s=delete_names_s, tell=tell)
-        self._publications: Publications | None = None
+        self._publisher: Step | None = None
         rewriters = {
             "roll": _rewriter(Roller(log, tail_rows=tail_rows)),
             "compact": _rewriter(Compactor(log)),
@@ -149,16 +146,10 @@ class Maintainer:
     def _publish(self, log: Log, *, dry_run: bool, tell: Tell) -> str:
         if not log.state.publications:
             return NOTHING
-        if self._publications is None:
+        if self._publisher is None:
             # Tables need libraries that a log does not.
-            from spark_eos.tables.maintaining import Publications
-
-            self._publications = Publications(log)
-        if dry_run:
-            due = self._publications.look(tell=tell)
-            return f"would publish {', '.join(due)}" if due else NOTHING
-        done = self._publications.run(tell=tell)
-        return f"published {', '.join(done)}" if done else NOTHING
+            self._publisher = needed("maintenance", "publish", f"{log.url}: the step publish")(log)
+        return self._publisher(log, dry_run=dry_run, tell=tell)
 
     def _delete(self, _log: Log, *, dry_run: bool, tell: Tell) -> str:
         objects: dict[str, int] = {}

@@ -12,11 +12,11 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from spark_eos.config.store import safe_url
 from spark_eos.errors import EosLogError
 from spark_eos.log.log import Log
 from spark_eos.monitoring.checkpoints import Checkpoints, Origin
 from spark_eos.monitoring.lag import Lag, measured
-from spark_eos.monitoring.metrics.points import safe_url
 from spark_eos.monitoring.places import Place
 from spark_eos.protocol.actions.queries.sources import by_name
 from spark_eos.protocol.state import Query, State

@@ -7,16 +7,16 @@ import shutil
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from spark_eos.config.store import safe_url
 from spark_eos.errors import EosLogError
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.log import Log
 from spark_eos.log.timekeeping import is_ahead
 from spark_eos.monitoring.activity import Activity, Watch
+from spark_eos.monitoring.measured_store import LookingStore
 from spark_eos.monitoring.members import silent_members
-from spark_eos.monitoring.metrics.measured_store import LookingStore
-from spark_eos.monitoring.metrics.points import safe_url
-from spark_eos.monitoring.metrics.sizes import Sizes
+from spark_eos.monitoring.sizes import Sizes
 from spark_eos.monitoring.troubles.of_state import Seen, of_snapshots, troubles_of
 from spark_eos.monitoring.troubles.trouble import LOG, Trouble, worst_first
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store

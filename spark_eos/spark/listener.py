@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import (
@@ -19,8 +19,6 @@ from spark_eos.spark.query_figures import QueryFigures
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
-
-    from spark_eos.monitoring.metrics.points import Histogram, Point
 
 __all__ = ["ProgressListener"]
 
@@ -107,25 +105,16 @@ class ProgressListener(StreamingQueryListener):
         """Export its metrics no more. The last progress stays."""
         self._figures.drop(str(event.id))
 
-    def points(self) -> Iterable[Point]:
-        """Give the metrics of the running queries, for `spark_eos.monitoring.register`.
+    def figures(self) -> list[tuple[str, str, float]]:
+        """Give the figures of the running queries, for `spark_eos.monitoring.register`.
 
         Returns
         -------
-        iterable of Point
-            Records, bytes and lag by query, as far as this listener has heard of them.
+        list of (str, str, float)
+            The query's name or id, what it is, such as ``input.messages``, and how much, as far as this listener has
+            heard of it.
         """
-        return self._figures.points()
-
-    def histograms(self) -> Iterable[Histogram]:
-        """Give the histograms of the running queries: there are none.
-
-        Returns
-        -------
-        iterable of Histogram
-            Nothing.
-        """
-        return ()
+        return self._figures.all()
 
 
 def _to_python_log(report: dict[str, Any]) -> None:

@@ -6,8 +6,6 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from spark_eos.monitoring.metrics.points import Point, point
-
 __all__ = ["QueryFigures"]
 
 
@@ -47,15 +45,11 @@ class QueryFigures:
         with self._lock:
             self._known.pop(query_id, None)
 
-    def points(self) -> Iterable[Point]:
-        """All of it."""
+    def all(self) -> list[tuple[str, str, float]]:
+        """The query, what it is, and how much."""
         with self._lock:
             known = [*self._known.values()]
-        return [
-            point(f"eoslog.streaming_query.{name}", value, query)
-            for query, values in known
-            for name, value in values.items()
-        ]
+        return [(query, name, value) for query, values in known for name, value in values.items()]
 
 
 def _sum(metrics: Iterable[dict[str, Any]], name: str) -> float:

@@ -113,7 +113,7 @@ class Store(ABC):
     #: The settings of an object store with which it was opened; others have none.
     settings: Settings = NO_SETTINGS
 
-    #: The id of the key with which data files are encrypted; None: they are not (`spark_eos.storage.encryption`).
+    #: The id of the key with which data files are encrypted; None: they are not (`spark_eos.extensions.encryption`).
     encryption_key_id: str | None = None
 
     #: True where a ``size`` call is as cheap as a system call (a folder), False where it is a request.
@@ -359,7 +359,7 @@ class Store(ABC):
         str or None
             The id of the key, from the header of the file; None: the file is not encrypted.
         """
-        from spark_eos.storage.encryption.file import HEADER, key_id_of
+        from spark_eos.storage.encrypted_files import HEADER, key_id_of
 
         return key_id_of(bytes(self.read(name, 0, HEADER)))
 

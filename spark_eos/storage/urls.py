@@ -7,6 +7,7 @@ import re
 from urllib.parse import unquote
 
 from spark_eos.errors import ConfigError, UnsupportedStoreError
+from spark_eos.extending import needed
 from spark_eos.storage.gil import check_gil, has_gil
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.objects.clients import SCHEMES, parse_location
@@ -63,9 +64,9 @@ def open_store(url: str | os.PathLike[str], settings: Settings = NO_SETTINGS) ->
         inner = TwoStores(inner, settings.without(ENCRYPTION))
     if not settings.of(ENCRYPTION):
         return inner
-    from spark_eos.storage.encryption.store import encrypted
-
-    return encrypted(inner, settings)
+    encrypted = needed("store_wrappers", ENCRYPTION, f"{url}: the setting encryption.keys")
+    wrapped: Store = encrypted(inner, settings)
+    return wrapped
 
 
 def _open(url: str | os.PathLike[str], settings: Settings) -> Store:

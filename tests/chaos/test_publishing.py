@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_eos.testing.processes import running
-from tests.tables.world import World
+from tests.extensions.tables.world import World
 from verification.publishing.checks import Checks
 
 

@@ -28,7 +28,7 @@ from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.protocol.actions import RaiseStagingFloor
 from spark_eos.testing.cloud_servers import temporary
 from tests.expiration import no_expiration
-from tests.monitoring.metrics_world import micro_batch
+from tests.extensions.metrics.metrics_world import micro_batch
 from tests.security.roles import POLICIES, policy
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -100,7 +100,7 @@ SERVERS = {
         "mirror check",
     ),
 }
-"""Commands that do not end by themselves, or need a server; tests/ui and tests/mirror run them."""
+"""Commands that do not end by themselves, or need a server: tests of their extensions run them."""
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in SERVERS])

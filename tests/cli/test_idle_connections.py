@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from spark_eos import Producer
-from spark_eos.cli.operate import metrics_server
-from spark_eos.cli.operate.metrics_server import MetricsServer
-from spark_eos.storage.machines.door import Places
+from spark_eos.extensions.metrics.cli import server as metrics_server
+from spark_eos.extensions.metrics.cli.server import MetricsServer
+from spark_eos.serving.door import Places
 from tests.starting import start
 
 LONGEST_S = 120

@@ -13,8 +13,8 @@ import pytest
 from spark_eos import Admin, Log, Producer, TopicPartition
 from spark_eos.cli.command import main
 from spark_eos.cli.operate.text import age_text, rate_text, size_text
+from spark_eos.extensions.tables.tables import Tables
 from spark_eos.storage import PosixStore
-from spark_eos.tables import Tables
 from tests import starting
 from tests.cli.console import Listing
 from tests.expiration import no_expiration

@@ -19,22 +19,22 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from spark_eos import Admin, Log, Producer, TopicPartition, register_store
 from spark_eos.cli.command import main
-from spark_eos.cli.operate.view import Top
 from spark_eos.cli.usage.examples import EXAMPLES
 from spark_eos.errors import StorePermissionError
+from spark_eos.extensions.metrics.watch import LogWatch
+from spark_eos.extensions.tables.tables import Tables
+from spark_eos.extensions.ui.app import _READS, create_app
+from spark_eos.extensions.ui.follower import Follower
+from spark_eos.extensions.ui.security import Access
+from spark_eos.extensions.ui.server import Server
+from spark_eos.extensions.ui.top.view import Top
 from spark_eos.log.log import Log as AnyLog
 from spark_eos.monitoring import Watch, register
-from spark_eos.monitoring.metrics.watch import LogWatch
 from spark_eos.storage import MemoryStore, open_store
-from spark_eos.tables import Tables
 from spark_eos.testing import FaultyStore
 from spark_eos.testing.wrapped_store import WrappedStore
-from spark_eos.ui.app import _READS, create_app
-from spark_eos.ui.follower import Follower
-from spark_eos.ui.security import Access
-from spark_eos.ui.server import Server
 from tests.expiration import no_expiration
-from tests.monitoring.metrics_world import micro_batch
+from tests.extensions.metrics.metrics_world import micro_batch
 from tests.monitoring.test_across import World
 from verification.retiring import RETIRED_AT_ONCE
 
@@ -136,7 +136,7 @@ CHANGING = {
     *("expire", "maintain", "vacuum", "delete-records", "tables create", "tables publish", "tables drop"),
     *("copy", "backup", "restore", "backups list", "backups delete", "backups vacuum", "backups verify"),
     *("mirror in", "encryption rotate", "data move"),
-    # Of a mirror: tests/mirror.
+    # Of a mirror: tests/extensions/mirror.
     *(
         "mirror offsets",
         "mirror out",

@@ -14,6 +14,8 @@ from spark_eos.cli.command import main
 from spark_eos.clients.admin import ClockDescription
 from spark_eos.clients.consumer.heartbeat import HeartbeatThread, heartbeat_name
 from spark_eos.errors import GroupNotEmptyError, StoreUnavailableError
+from spark_eos.extensions.tables.delta import DeltaTarget
+from spark_eos.extensions.tables.tables import Tables
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.monitoring import status as status_module
 from spark_eos.monitoring.status import Space, status_of
@@ -25,8 +27,6 @@ from spark_eos.protocol.actions import (
     RaiseStagingFloor,
 )
 from spark_eos.storage import MemoryStore
-from spark_eos.tables import Tables
-from spark_eos.tables.delta import DeltaTarget
 from tests.clients.group_world import beats
 from tests.expiration import no_expiration
 from tests.log.fakes import FakeClock

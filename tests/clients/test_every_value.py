@@ -16,15 +16,15 @@ from spark_eos.cli.console.intake import JsonRecords, TypedRows
 from spark_eos.cli.console.properties import PrintFormat
 from spark_eos.cli.console.rendering import rendered_json, rendered_text
 from spark_eos.errors import CorruptRecordError, InvalidRecordError
+from spark_eos.extensions.mirror.out.sending import rows_of
+from spark_eos.extensions.ui.areas.records import records, show_record
+from spark_eos.extensions.ui.follower import Follower
+from spark_eos.extensions.ui.question import Question
 from spark_eos.log.data import convert
 from spark_eos.log.data.parquet.columns import check_columns
 from spark_eos.log.log import Log
 from spark_eos.maintenance.rolling import Roller
-from spark_eos.mirror.out.sending import rows_of
 from spark_eos.storage.memory import MemoryStore
-from spark_eos.ui.areas.records import records, show_record
-from spark_eos.ui.follower import Follower
-from spark_eos.ui.question import Question
 
 _SCALARS = (
     (pa.bool_(), st.booleans()),

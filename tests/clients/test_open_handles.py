@@ -13,10 +13,10 @@ from spark_eos import Admin, Consumer, Log, Producer, TopicPartition, read_arrow
 from spark_eos.clients import arrow_reader
 from spark_eos.clients.table_plan import plan_table
 from spark_eos.errors import ConfigError, EosLogError
+from spark_eos.extensions.tables.tables import Tables
 from spark_eos.kafka import OffsetSpec
 from spark_eos.log.clock import SYSTEM
 from spark_eos.monitoring import Watch, lags
-from spark_eos.tables import Tables
 from tests.expiration import no_expiration
 from tests.starting import run
 

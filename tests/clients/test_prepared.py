@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from spark_eos import Admin, AIOProducer, Consumer, PreparedTxnState, Producer, TopicPartition
-from spark_eos.backup import backup_log, restore_log
 from spark_eos.clients.producer.transaction_manager import ClientState
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
@@ -18,6 +17,8 @@ from spark_eos.errors import (
     ProducerFencedError,
     StoreUnavailableError,
 )
+from spark_eos.extensions.backup.backing_up import backup_log
+from spark_eos.extensions.backup.restoring import restore_log
 from spark_eos.log.clock import Retry
 from spark_eos.log.history import transactions
 from spark_eos.log.log import Log

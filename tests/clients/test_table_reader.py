@@ -14,9 +14,9 @@ import pytest
 from spark_eos import Admin, Log, Producer, read_arrow, read_duckdb, read_polars
 from spark_eos.clients.table_plan import plan_table
 from spark_eos.errors import ConfigError, InvalidRequestError
+from spark_eos.extensions.encryption.store import EncryptedStore
+from spark_eos.extensions.tables.tables import Tables
 from spark_eos.storage import PosixStore
-from spark_eos.storage.encryption import EncryptedStore
-from spark_eos.tables import Tables
 from tests.sealing import seal
 
 SCHEMA = pa.schema(

@@ -11,6 +11,8 @@ import pytest
 
 from spark_eos import Admin, read_arrow
 from spark_eos.errors import EosLogError
+from spark_eos.extensions.tables.memory_table import MemoryTable
+from spark_eos.extensions.tables.publisher import Publisher
 from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.log.data.parquet.reader import forget_footers
@@ -19,9 +21,7 @@ from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.protocol.actions import AppendBatches, CreatePublication, EndTransaction, InitProducer
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp
 from spark_eos.storage import MemoryStore
-from spark_eos.tables.publisher import Publisher
 from spark_eos.testing import Trouble, check_log, crash_points
-from spark_eos.testing.memory_table import MemoryTable
 from tests.crashpoints.app import IN_DOUBT, Clock, no_threads
 from tests.maintenance.sparse_world import small_pages
 from verification.no_threads import NO_THREADS

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from spark_eos.extensions.encryption.store import EncryptedStore
 from spark_eos.log.log import Log
 from spark_eos.maintenance.verify.verify import Finding, Verdict, verify
 from spark_eos.protocol.actions import DECLARED, AppendBatches, Entry
@@ -19,7 +20,6 @@ from spark_eos.protocol.encoding.snapshots import decode_snapshot
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.protocol.types import NO_PRODUCER, RULES
 from spark_eos.storage import open_store
-from spark_eos.storage.encryption import EncryptedStore
 from tests.golden.logs import LOGS
 from tests.golden.make import GOLDEN, PAGE, differing, format_number, main
 from tests.golden.seen import seen

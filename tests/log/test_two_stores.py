@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition, read_arrow
-from spark_eos.backup import backup_log, restore_log
 from spark_eos.errors import ConfigError, NotALogError, StorageError
+from spark_eos.extensions.backup.backing_up import backup_log
+from spark_eos.extensions.backup.restoring import restore_log
+from spark_eos.extensions.ui.read_only import ReadOnlyStore
 from spark_eos.log import paths
 from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.data_place import data_place
@@ -25,8 +27,7 @@ from spark_eos.monitoring.status import status_of
 from spark_eos.storage import PosixStore, Settings, Store, open_store
 from spark_eos.storage.store import Data
 from spark_eos.storage.two_stores import DATA_MARK
-from spark_eos.ui.read_only import ReadOnlyStore
-from tests.log.test_encryption import Keys
+from tests.extensions.encryption.test_logs import Keys
 from tests.maintenance.sparse_world import World, everything, small_pages
 from tests.storage.shuffled_store import ShuffledStore
 from verification.retiring import RETIRED_AT_ONCE

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Log
-from spark_eos.backup import backup_log, restore_log
 from spark_eos.errors import EosLogError
+from spark_eos.extensions.backup.backing_up import backup_log
+from spark_eos.extensions.backup.restoring import restore_log
 from spark_eos.log.clock import Retry
 from spark_eos.maintenance.copying import copy_log
 from spark_eos.maintenance.verify.verify import verify

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition, read_arrow
-from spark_eos.backup import backup_log, restore_log
 from spark_eos.errors import (
     ConfigError,
     CorruptRecordError,
@@ -20,6 +19,8 @@ from spark_eos.errors import (
     NotALogError,
     StagedFileExpiredError,
 )
+from spark_eos.extensions.backup.backing_up import backup_log
+from spark_eos.extensions.backup.restoring import restore_log
 from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.data_place import data_place
 from spark_eos.maintenance.copying import copy_log
@@ -32,7 +33,7 @@ from spark_eos.protocol.types import NO_PRODUCER, StagedFile
 from spark_eos.storage import PROBES, PosixStore, Settings, Store
 from spark_eos.storage.two_stores import DATA_MARK
 from spark_eos.testing.wrapped_store import WrappedStore
-from tests.log.test_encryption import Keys
+from tests.extensions.encryption.test_logs import Keys
 from tests.log.test_two_stores import names, place, received, send
 
 T = TypeVar("T")

@@ -10,6 +10,7 @@ import pytest
 
 from spark_eos import Admin, Log, Producer, TopicPartition
 from spark_eos.config.isolation import Isolation
+from spark_eos.extensions.tables.tables import Tables
 from spark_eos.log.data.planner import plan
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.monitoring import lag as lag_module
@@ -19,7 +20,6 @@ from spark_eos.protocol.actions import AdvanceLogStart, AppendBatches, JoinGroup
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import NO_PRODUCER, PartitionOffset, SourceProgress
 from spark_eos.storage import MemoryStore
-from spark_eos.tables import Tables
 from verification.retiring import RETIRED_AT_ONCE
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -6,10 +6,10 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_SEALED, _HISTORY = "spark_eos/backup/sealed.py", "spark_eos/backup/history.py"
+_SEALED, _HISTORY = "spark_eos/extensions/backup/sealed.py", "spark_eos/extensions/backup/history.py"
 _COPYING = "spark_eos/maintenance/copying.py"
-_OF_GROWTH = ("tests/backup/test_growth.py",)
-_OF_SLEEP = ("tests/backup/test_copy_asleep.py",)
+_OF_GROWTH = ("tests/extensions/backup/test_growth.py",)
+_OF_SLEEP = ("tests/extensions/backup/test_copy_asleep.py",)
 
 _PLACED = "    plan += placing_entry(fixed.state, place, clock)\n"
 _SNAPSHOT = """\
@@ -54,7 +54,7 @@ MUTANTS = (
     ),
     Mutant(
         "backup-reads-all-manifests",
-        "spark_eos/backup/repository.py",
+        "spark_eos/extensions/backup/repository.py",
         "self._summaries([one for one in self.ids() if _may_have(one, name)])",
         "self._summaries(self.ids())",
         "each backup reads the manifests of all others to compare names",

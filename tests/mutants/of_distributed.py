@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_AT = "spark_eos/clients/distributed"
-_TESTS = "tests/clients/test_distributed.py"
+_AT = "spark_eos/extensions/distributed"
+_TESTS = "tests/extensions/distributed/test_distributed.py"
 
 
 def _seen_by(words: str) -> tuple[str, ...]:

@@ -6,10 +6,13 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_FILE, _STORE = "spark_eos/storage/encryption/file.py", "spark_eos/storage/encryption/store.py"
+_FILE, _STORE = "spark_eos/extensions/encryption/file.py", "spark_eos/extensions/encryption/store.py"
 _MARK, _HANDLE = "spark_eos/protocol/actions/encryption.py", "spark_eos/log/encryption.py"
-_OF_MARK, _OF_HANDLE = ("tests/protocol/test_mark_encrypted.py",), ("tests/log/test_encryption.py",)
-_AREA = ("tests/storage/test_encryption.py",)
+_OF_MARK, _OF_HANDLE = (
+    ("tests/protocol/test_mark_encrypted.py",),
+    ("tests/extensions/encryption/test_logs.py",),
+)
+_AREA = ("tests/extensions/encryption/test_files.py",)
 
 MUTANTS = (
     Mutant(
@@ -70,19 +73,19 @@ MUTANTS = (
     ),
     Mutant(
         "old-key-counts-as-new",
-        "spark_eos/maintenance/keys/rotation.py",
+        "spark_eos/extensions/encryption/rotation.py",
         "return self._keys[name] == self._log.store.encryption_key_id",
         "return self._keys[name] is not None",
         "rotation leaves files of the old key, which is destroyed",
-        ("tests/maintenance/test_keys.py",),
+        ("tests/extensions/encryption/test_keys.py",),
     ),
     Mutant(
         "needed-key-given-up",
-        "spark_eos/maintenance/keys/in_use.py",
+        "spark_eos/extensions/encryption/in_use.py",
         "(info.name not in needed)",
         "1",
         "a key that the log needs is said to be of no use after vacuum",
-        ("tests/maintenance/test_keys.py",),
+        ("tests/extensions/encryption/test_keys.py",),
     ),
     # -- the mark -------------------------------------------------------------------------------------------
     Mutant(

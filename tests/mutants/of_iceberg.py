@@ -6,9 +6,9 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_FOLDER = "spark_eos/tables/iceberg/"
+_FOLDER = "spark_eos/extensions/tables/iceberg/"
 _TARGET, _CLEANUP, _ROWS = (f"{_FOLDER}{name}.py" for name in ("target", "cleanup", "rows"))
-_TESTS = ("tests/tables/test_targets.py", "tests/tables/test_iceberg.py")
+_TESTS = ("tests/extensions/tables/test_targets.py", "tests/extensions/tables/test_iceberg.py")
 
 MUTANTS = (
     Mutant(
@@ -17,7 +17,7 @@ MUTANTS = (
         "        return bool(found.null_count == column.num_values)\n",
         "        return True\n",
         "readers leave out files that have a long value beside others",
-        ("tests/tables/test_iceberg.py",),
+        ("tests/extensions/tables/test_iceberg.py",),
     ),
     Mutant(
         "iceberg-columns-of-one-name",
@@ -25,7 +25,7 @@ MUTANTS = (
         "            if name in known:\n",
         "            if name == field.name in known:\n",
         "a publication is made that can never be published",
-        ("tests/tables/test_iceberg.py",),
+        ("tests/extensions/tables/test_iceberg.py",),
     ),
     Mutant(
         "iceberg-bounds-without-nan",
@@ -33,7 +33,7 @@ MUTANTS = (
         "            write_statistics=bounded_leaves(rows.schema),\n",
         "",
         "Spark leaves out NaN, its greatest number",
-        ("tests/tables/test_targets.py",),
+        ("tests/extensions/tables/test_targets.py",),
     ),
     Mutant(
         "iceberg-commit-made-again",
@@ -109,26 +109,26 @@ MUTANTS = (
     ),
     Mutant(
         "decoded-by-an-old-schema",
-        "spark_eos/tables/values/decoded.py",
+        "spark_eos/extensions/tables/values/decoded.py",
         "settings.schema, str(settings.schema_id)",
         "str(settings.schema_id)",
         "a table has rows of the old value.schema beside those of the new one",
-        ("tests/tables/test_decoded.py",),
+        ("tests/extensions/tables/test_decoded.py",),
     ),
     Mutant(
         "decoded-columns-late",
-        "spark_eos/tables/values/decoded.py",
+        "spark_eos/extensions/tables/values/decoded.py",
         "        return decoded.are_all(target.files())\n",
         "        return True\n",
         "a table has the columns of a new value.schema only once there are new records",
-        ("tests/tables/test_decoded.py",),
+        ("tests/extensions/tables/test_decoded.py",),
     ),
     Mutant(
         "decoded-beside-older-copies",
-        "spark_eos/tables/values/decoded.py",
+        "spark_eos/extensions/tables/values/decoded.py",
         "        whole = not there or not self.are_all(there)\n",
         "        whole = not there\n",
         "a table keeps columns that value.schema has no more",
-        ("tests/tables/test_decoded.py",),
+        ("tests/extensions/tables/test_decoded.py",),
     ),
 )

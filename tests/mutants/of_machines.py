@@ -8,12 +8,12 @@ __all__ = ["MUTANTS"]
 
 _GROUP, _IN_DOUBT = "spark_eos/log/commit/group.py", "spark_eos/log/commit/in_doubt.py"
 _ANSWERS, _SLOTS = "spark_eos/log/commit/answers.py", "spark_eos/log/commit/slots.py"
-_MACHINES = "spark_eos/storage/machines"
+_MACHINES = "spark_eos/extensions/machines"
 
 _OF_REACH = ("tests/log/test_group_commit_reach.py",)
-_OF_MACHINES = ("tests/storage/test_machines.py", "-k", "not real and not go_on")
-_OF_THE_DOOR = ("tests/storage/test_machines_door.py",)
-_OF_OBJECTS = ("tests/storage/test_request_objects.py",)
+_OF_MACHINES = ("tests/extensions/machines/test_machines.py", "-k", "not real and not go_on")
+_OF_THE_DOOR = ("tests/extensions/machines/test_door.py",)
+_OF_OBJECTS = ("tests/extensions/machines/test_request_objects.py",)
 _OF_AHEAD = ("tests/log/test_read_ahead.py",)
 _OF_FILES = ("tests/storage/test_group_channel.py",)
 

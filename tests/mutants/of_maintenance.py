@@ -16,7 +16,7 @@ _OF_VACUUM = ("tests/maintenance/test_vacuum.py",)
 _OF_RETENTION = ("tests/maintenance/test_retention.py",)
 _COPYING = "spark_eos/maintenance/copying.py"
 _OF_COPYING = ("tests/maintenance/test_copying.py", "-k", "not processes and not bucket")
-_OF_MOVING = ("tests/backup/test_moving.py", "-k", "go_far or same_call or closed_log")
+_OF_MOVING = ("tests/extensions/backup/test_moving.py", "-k", "go_far or same_call or closed_log")
 # Hypothesis takes minutes to make an example small.
 _OF_ROLLING = ("tests/maintenance/test_rolling.py", "-k", "not any_history")
 _OF_COMPACTION = ("tests/maintenance/test_compaction.py", "-k", "not any_history")
@@ -375,7 +375,7 @@ MUTANTS = (
         "    if others or _is_there(target, paths.entry(0)):",
         "    if False:",
         "a copy that slept goes on in a log that is in use",
-        ("tests/backup/test_copy_asleep.py",),
+        ("tests/extensions/backup/test_copy_asleep.py",),
     ),
     Mutant(
         "close-without-a-look-after",

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-_PLAN = "spark_eos/mirror/plan.py"
-_MIRRORING = "spark_eos/mirror/mirroring.py"
-_PURE = ("tests/mirror/test_plan.py",)
-_WORKING = ("tests/mirror/test_waiting.py",)
-_MOVING = ("tests/mirror/test_moving.py",)
-_CUT = ("tests/mirror/test_cut.py",)
-_NOTES = ("tests/mirror/test_notes.py",)
-_BACK = ("tests/mirror/test_way_back.py",)
-_LEFT_OUT = ("tests/mirror/test_left_out.py",)
-_OUT = ("tests/mirror/test_mirror_out.py",)
+_PLAN = "spark_eos/extensions/mirror/plan.py"
+_MIRRORING = "spark_eos/extensions/mirror/mirroring.py"
+_PURE = ("tests/extensions/mirror/test_plan.py",)
+_WORKING = ("tests/extensions/mirror/test_waiting.py",)
+_MOVING = ("tests/extensions/mirror/test_moving.py",)
+_CUT = ("tests/extensions/mirror/test_cut.py",)
+_NOTES = ("tests/extensions/mirror/test_notes.py",)
+_BACK = ("tests/extensions/mirror/test_way_back.py",)
+_LEFT_OUT = ("tests/extensions/mirror/test_left_out.py",)
+_OUT = ("tests/extensions/mirror/test_mirror_out.py",)
 
 MUTANTS = (
     Mutant(
         "mirror-shares-its-map",
-        "spark_eos/mirror/positions.py",
+        "spark_eos/extensions/mirror/positions.py",
         ' and not {*"._"} & {*mirror}:',
         ":",
         "two mirrors whose names have dots or underscores write one offset map",
@@ -26,7 +26,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-leaves-out-what-it-mirrors",
-        "spark_eos/mirror/left_out.py",
+        "spark_eos/extensions/mirror/left_out.py",
         "if name in before or len(topics) == 1:",
         "if len(topics) == 1:",
         "a topic that was made again under a running mirror is left out, while its records still come",
@@ -58,7 +58,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-takes-a-record-twice",
-        "spark_eos/mirror/buffer.py",
+        "spark_eos/extensions/mirror/buffer.py",
         "        if offset < self.next_offset:\n            return\n",
         "",
         "a record that the client gives a second time is in the log twice",
@@ -106,7 +106,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-sends-a-group-back",
-        "spark_eos/mirror/groups.py",
+        "spark_eos/extensions/mirror/groups.py",
         " or known.offset < at.offset:",
         " or known.offset != at.offset:",
         "a group that has moved over reads records again",
@@ -114,7 +114,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-joins-over-a-gap",
-        "spark_eos/mirror/runs.py",
+        "spark_eos/extensions/mirror/runs.py",
         "(runs[0].kafka, runs[0].log) == end:",
         "runs[0].log == end[1]:",
         "the offset map passes over a gap of Kafka",
@@ -122,7 +122,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-out-tears",
-        "spark_eos/mirror/out/cut.py",
+        "spark_eos/extensions/mirror/out/cut.py",
         "            for other in lists.beginning_before(key, part.end):\n",
         "            for other in ():\n",
         "a Kafka transaction has a part of a transaction that lies between the records of another",
@@ -130,7 +130,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-out-tears-what-fits",
-        "spark_eos/mirror/out/cut.py",
+        "spark_eos/extensions/mirror/out/cut.py",
         "            least, grown = _least(group, cut, units)\n",
         "            least = more\n",
         "a transaction is torn because another one that ended before it lies after it",
@@ -146,7 +146,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-out-goes-past-what-is-open",
-        "spark_eos/mirror/out/feed.py",
+        "spark_eos/extensions/mirror/out/feed.py",
         "partition.last_stable_offset\n        return found",
         "partition.end\n        return found",
         "records of an open transaction are passed over",
@@ -154,7 +154,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-out-ends-behind-the-floor",
-        "spark_eos/mirror/out/feed.py",
+        "spark_eos/extensions/mirror/out/feed.py",
         "            if onward.seq <= self._state.seq:\n                raise\n",
         "            raise\n",
         "a mirror that was away for longer than entries stay ends in an error",
@@ -170,7 +170,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-out-partitions-begin-late",
-        "spark_eos/mirror/out/feed.py",
+        "spark_eos/extensions/mirror/out/feed.py",
         "            if step.after.topics is not step.before.topics:\n",
         "            if False:\n",
         "records of a partition that came later are not sent with their transaction",
@@ -178,7 +178,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-out-position-outside",
-        "spark_eos/mirror/out/sender.py",
+        "spark_eos/extensions/mirror/out/sender.py",
         "            self._write_positions(transaction, head, cut, moved, ends)\n",
         "",
         "a Kafka transaction does not have the position",
@@ -186,7 +186,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-out-forgets",
-        "spark_eos/mirror/out/opening.py",
+        "spark_eos/extensions/mirror/out/opening.py",
         "            if found.topic_id != note.positions_id:\n",
         "            if False:\n",
         "a position that was lost is not missed, and all is sent again",
@@ -194,7 +194,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-out-skips-what-expired",
-        "spark_eos/mirror/out/mirroring.py",
+        "spark_eos/extensions/mirror/out/mirroring.py",
         "                if not self._options.accept_loss:\n",
         "                if False:\n",
         "records that the log has deleted are skipped",
@@ -202,7 +202,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-out-of-another-topic",
-        "spark_eos/mirror/out/topics.py",
+        "spark_eos/extensions/mirror/out/topics.py",
         "            if found is None or found.topic_id != topic_id:\n",
         "            if False:\n",
         "records go to a topic that was made again, without those before them",
@@ -210,7 +210,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-round-and-round",
-        "spark_eos/mirror/notes.py",
+        "spark_eos/extensions/mirror/notes.py",
         "        if path is not None:\n",
         "        if False:\n",
         "two mirrors send the same records round for ever",
@@ -218,7 +218,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-in-comes-back",
-        "spark_eos/mirror/notes.py",
+        "spark_eos/extensions/mirror/notes.py",
         "        if note.reverses == mirror:\n",
         "        if False:\n",
         "a mirror into the log writes on after another one has taken over",
@@ -226,7 +226,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-out-sends-a-group-back",
-        "spark_eos/mirror/out/translation.py",
+        "spark_eos/extensions/mirror/out/translation.py",
         "if one[2] > known.get(",
         "if one[2] != known.get(",
         "a group that has moved over reads records again",
@@ -234,7 +234,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-out-doubles-for-a-group",
-        "spark_eos/mirror/out/translation.py",
+        "spark_eos/extensions/mirror/out/translation.py",
         "    return brought.next if sent[1] < 0 else None\n",
         "    return brought.next\n",
         "a group that moves back reads records twice",
@@ -242,7 +242,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-moves-a-group-past-records",
-        "spark_eos/mirror/groups.py",
+        "spark_eos/extensions/mirror/groups.py",
         "            elif one.other is not None:\n",
         "            elif False:\n",
         "a group never reads what producers of the log wrote before it moved",
@@ -250,7 +250,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-resumes-at-the-next-record",
-        "spark_eos/mirror/groups.py",
+        "spark_eos/extensions/mirror/groups.py",
         "        place = offsets.resume(offset)\n",
         "        place = None if (found := offsets.to_log(offset)) is None else found.offset\n",
         "a group is sent past records of the log that lie between two of Kafka's",
@@ -258,7 +258,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-takes-an-unfinished-batch-for-done",
-        "spark_eos/mirror/moving/checkpoint.py",
+        "spark_eos/extensions/mirror/moving/checkpoint.py",
         '        if unfinished == "refuse":\n',
         "        if False:\n",
         "a Spark job moves past a micro-batch whose rows are perhaps in no sink",
@@ -266,7 +266,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-moves-a-job-past-records",
-        "spark_eos/mirror/moving/checkpoint.py",
+        "spark_eos/extensions/mirror/moving/checkpoint.py",
         "if other is not None and not accept_loss:",
         "if False:",
         "a Spark job never reads what producers of the log wrote before it moved",
@@ -274,7 +274,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-moves-a-group-back-past-records",
-        "spark_eos/mirror/moving/back.py",
+        "spark_eos/extensions/mirror/moving/back.py",
         "                    if offset < low:\n",
         "                    if False:\n",
         "a group that moves back never reads what producers in Kafka wrote before it",
@@ -282,7 +282,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-map-is-read-from-its-end",
-        "spark_eos/mirror/out/out_map.py",
+        "spark_eos/extensions/mirror/out/out_map.py",
         "                found += [(run.kafka, run.end[KAFKA]) for run in runs if run.end[KAFKA] > first]\n",
         "                found += [(run.kafka, run.end[KAFKA]) for run in runs[-1:] if run.end[KAFKA] > first]\n",
         "records that the mirror has sent count as those of producers in Kafka",
@@ -290,7 +290,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-keeps-a-client-that-knows-no-leader",
-        "spark_eos/mirror/kafka_source.py",
+        "spark_eos/extensions/mirror/kafka_source.py",
         "                    self._admin = self._new_admin()\n",
         "                    pass\n",
         "the offsets of a topic that has just been made are asked for in vain",

@@ -9,14 +9,14 @@ __all__ = ["MUTANTS"]
 _PLACES = "spark_eos/monitoring/places.py"
 _BEHIND, _LAG = "spark_eos/monitoring/behind.py", "spark_eos/monitoring/lag.py"
 _ACTIVITY = "spark_eos/monitoring/activity.py"
-_METRICS = "spark_eos/monitoring/metrics"
+_METRICS = "spark_eos/extensions/metrics"
 _WATCH, _PERIODIC = f"{_METRICS}/watch.py", f"{_METRICS}/periodic.py"
 _STORE, _CLIENTS = f"{_METRICS}/measured_store.py", f"{_METRICS}/client_points.py"
 
 _OF_LAG = ("tests/monitoring/test_lag.py",)
 _OF_ACTIVITY = ("tests/monitoring/test_activity.py",)
-_OF_WATCH = ("tests/monitoring/test_log_watch.py", "-k", "not bucket_that and not in_a_bucket")
-_OF_METRICS = ("tests/monitoring/test_metrics.py",)
+_OF_WATCH = ("tests/extensions/metrics/test_log_watch.py", "-k", "not bucket_that and not in_a_bucket")
+_OF_METRICS = ("tests/extensions/metrics/test_metrics.py",)
 
 _TROUBLES, _STATUS = "spark_eos/monitoring/troubles", "spark_eos/monitoring/status.py"
 _OF_STATUS = ("tests/cli/test_status.py",)
@@ -395,11 +395,11 @@ MUTANTS = (
         "if not one.has_timeout]",
         "if one.has_timeout]",
         "a prepared transaction holds readers back, and no alert tells",
-        ("tests/monitoring/test_alerts_of_logs.py", "-k", "Prepared"),
+        ("tests/extensions/metrics/test_alerts_of_logs.py", "-k", "Prepared"),
     ),
     Mutant(
         "idle-scrapers-stay",
-        "spark_eos/cli/operate/metrics_server.py",
+        "spark_eos/extensions/metrics/cli/server.py",
         "            turn_out(self._places.enter(address[:2], connection, time.monotonic()))\n",
         "            self._places.enter(address[:2], connection, time.monotonic())\n",
         "connections that ask nothing take a thread each",

@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_GROUPS_PAGE, _OF_ADVICE = "spark_eos/ui/areas/groups.py", ("tests/ui/test_advice.py",)
+_GROUPS_PAGE, _OF_ADVICE = "spark_eos/extensions/ui/areas/groups.py", ("tests/extensions/ui/test_advice.py",)
 _TROUBLES_PAGE = "spark_eos/monitoring/troubles/readers.py"
 
 MUTANTS = (
@@ -37,7 +37,7 @@ MUTANTS = (
     ),
     Mutant(
         "names-not-quoted-for-a-shell",
-        "spark_eos/ui/areas/troubles.py",
+        "spark_eos/extensions/ui/areas/troubles.py",
         "shlex.join([",
         '" ".join([',
         "the command that the page shows is another one for a name with a blank",
@@ -46,10 +46,10 @@ MUTANTS = (
     # -- the page: in a browser -------------------------------------------------------------------------------
     Mutant(
         "history-does-not-wait-for-an-entry",
-        "spark_eos/ui/static/js/operations.js",
+        "spark_eos/extensions/ui/static/js/operations.js",
         "self.live = until === null || answer.until < until;",
         "self.live = until === null;",
         "the history stays at an older entry than the one that was asked for, which the server saw a moment later",
-        ("tests/ui/test_browser.py",),
+        ("tests/extensions/ui/test_browser.py",),
     ),
 )

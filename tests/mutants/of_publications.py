@@ -13,17 +13,17 @@ _VACUUM, _MARKS = "spark_eos/maintenance/vacuum.py", "spark_eos/maintenance/end_
 _REACHABLE = "spark_eos/maintenance/reachability.py"
 
 _RULES = ("tests/protocol/test_publications.py",)
-_DELTA = ("tests/tables/test_delta.py",)
+_DELTA = ("tests/extensions/tables/test_delta.py",)
 _FILES = ("tests/maintenance/test_published_files.py",)
 
 MUTANTS = (
     Mutant(
         "transactions-split-by-versions",
-        "spark_eos/tables/contents.py",
+        "spark_eos/extensions/tables/contents.py",
         "    return whole_ends(log, state, start)\n",
         "    return {key: state.partitions[key].last_stable_offset for key in start}\n",
         "of two tables with the same sequence one has a part of a transaction",
-        ("tests/tables/test_whole_versions.py",),
+        ("tests/extensions/tables/test_whole_versions.py",),
     ),
     Mutant(
         "what-open-transactions-need-is-dropped",
@@ -251,7 +251,7 @@ MUTANTS = (
     ),
     Mutant(
         "versions-counted-from-another",
-        "spark_eos/tables/delta_history.py",
+        "spark_eos/extensions/tables/delta_history.py",
         "        if table.version() == native:",
         "        if True:",
         "versions of a table that another process commits to beside are numbered wrongly: they name other entries",
@@ -259,7 +259,7 @@ MUTANTS = (
     ),
     Mutant(
         "a-merge-of-nothing-is-no-version",
-        "spark_eos/tables/delta.py",
+        "spark_eos/extensions/tables/delta.py",
         "        if table.version() == before:",
         "        if False:",
         "a compacted topic without new rows is never published",

@@ -11,8 +11,14 @@ _RULES, _PRODUCERS = f"{_ACTIONS}/two_phase/several_logs.py", f"{_ACTIONS}/produ
 _EXPIRY = f"{_ACTIONS}/expiry.py"
 _OUTCOME, _FOLLOWING = "spark_eos/log/deciding/outcome.py", "spark_eos/log/deciding/following.py"
 _MEMBER = "spark_eos/clients/producer/member.py"
-_GROUP, _SETTLING = "spark_eos/clients/several_logs/producer.py", "spark_eos/clients/several_logs/settling.py"
-_PROTOCOL, _CLIENTS = ("tests/protocol/test_several_logs.py",), ("tests/clients/test_several_logs.py",)
+_GROUP, _SETTLING = (
+    "spark_eos/extensions/several_logs/producer.py",
+    "spark_eos/extensions/several_logs/settling.py",
+)
+_PROTOCOL, _CLIENTS = (
+    ("tests/protocol/test_several_logs.py",),
+    ("tests/extensions/several_logs/test_several_logs.py",),
+)
 _CRASHES = (*_CLIENTS, "tests/crashpoints/test_several_logs.py")
 
 MUTANTS = (

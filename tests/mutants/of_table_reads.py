@@ -6,10 +6,10 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_RESOLUTION, _STAMPS = "spark_eos/spark/source/offset_resolution.py", "spark_eos/tables/stamps.py"
+_RESOLUTION, _STAMPS = "spark_eos/spark/source/offset_resolution.py", "spark_eos/extensions/tables/stamps.py"
 
 # No test that is named here starts Spark.
-_OF_STARTS = ("tests/spark/test_starting_table.py", "tests/tables/test_stamps.py")
+_OF_STARTS = ("tests/spark/test_starting_table.py", "tests/extensions/tables/test_stamps.py")
 _OF_PLANS = ("tests/log/test_sealed.py",)
 
 _WHOLE = ("tests/clients/test_whole_transactions.py",)
@@ -61,7 +61,7 @@ MUTANTS = (
         "*_decided(state, start), ",
         "",
         "a reader that may not write gives a part of what another log has decided",
-        ("tests/clients/test_several_logs.py", "-k", "decided_elsewhere"),
+        ("tests/extensions/several_logs/test_several_logs.py", "-k", "decided_elsewhere"),
     ),
     Mutant(
         "table-of-another-log",

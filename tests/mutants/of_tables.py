@@ -6,13 +6,17 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_PUBLISHER, _PLANNER = "spark_eos/tables/publisher.py", "spark_eos/tables/planner.py"
-_STATS, _DELTA = "spark_eos/tables/delta_stats.py", "spark_eos/tables/delta.py"
-_COMPACTED, _COLUMNS = "spark_eos/tables/compacted.py", "spark_eos/tables/columns.py"
-_OF_PLANNER = ("tests/tables/test_planner.py",)
-_OF_STATS = ("tests/tables/test_delta_stats.py",)
-_OF_PLACES = ("tests/tables/test_places.py",)
-_OF_PUBLISHER = ("tests/tables/test_publisher.py", "-k", "not bucket and not killed and not growing")
+_PUBLISHER, _PLANNER = "spark_eos/extensions/tables/publisher.py", "spark_eos/extensions/tables/planner.py"
+_STATS, _DELTA = "spark_eos/extensions/tables/delta_stats.py", "spark_eos/extensions/tables/delta.py"
+_COMPACTED, _COLUMNS = "spark_eos/extensions/tables/compacted.py", "spark_eos/extensions/tables/columns.py"
+_OF_PLANNER = ("tests/extensions/tables/test_planner.py",)
+_OF_STATS = ("tests/extensions/tables/test_delta_stats.py",)
+_OF_PLACES = ("tests/extensions/tables/test_places.py",)
+_OF_PUBLISHER = (
+    "tests/extensions/tables/test_publisher.py",
+    "-k",
+    "not bucket and not killed and not growing",
+)
 
 MUTANTS = (
     Mutant(
@@ -77,7 +81,7 @@ MUTANTS = (
         "by_delta_rs=isinstance(change, RowChange)",
         "by_delta_rs=False",
         "a merge ends with a date of no calendar, or hides it",
-        ("tests/tables/test_delta.py", "-k", "not bucket"),
+        ("tests/extensions/tables/test_delta.py", "-k", "not bucket"),
     ),
     Mutant(
         "bounds-of-some-row-groups",
@@ -93,7 +97,7 @@ MUTANTS = (
         "            custom_metadata=stamp.properties(), max_commit_retries=0, app_transactions=[transaction]",
         "            custom_metadata=stamp.properties(), max_commit_retries=9, app_transactions=[]",
         "of two publishers both commit",
-        ("tests/tables/test_delta.py", "-k", "not bucket"),
+        ("tests/extensions/tables/test_delta.py", "-k", "not bucket"),
     ),
     Mutant(
         "file-replaced-by-itself",
@@ -101,7 +105,7 @@ MUTANTS = (
         "            self._check_new(change)\n",
         "",
         "a commit removes a file and adds it at once",
-        ("tests/tables/test_delta.py", "-k", "not bucket"),
+        ("tests/extensions/tables/test_delta.py", "-k", "not bucket"),
     ),
     Mutant(
         "intent-not-finished",
@@ -109,7 +113,7 @@ MUTANTS = (
         "        is_new = publication.begun is not None\n",
         "        is_new = False\n",
         "a publisher does not finish what another one has begun",
-        ("tests/tables/test_publisher.py", "-k", "killed"),
+        ("tests/extensions/tables/test_publisher.py", "-k", "killed"),
     ),
     Mutant(
         "lost-table-not-seen",
@@ -141,7 +145,7 @@ MUTANTS = (
         "        if not _may_lack_tombstones(log, topic, newer, last):\n            since = newer",
         "        since = newer",
         "a key stays in the table whose tombstone compaction has removed",
-        ("tests/tables/test_compacted.py",),
+        ("tests/extensions/tables/test_compacted.py",),
     ),
     Mutant(
         "another-programs-table-is-damaged",

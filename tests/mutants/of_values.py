@@ -6,9 +6,12 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-_AVRO = "spark_eos/log/values/avro/"
-_OF_AVRO = ("tests/values/test_avro.py", "tests/values/test_resolution.py")
-_OF_CONFLUENT = ("tests/values/test_confluent.py",)
+_AVRO = "spark_eos/extensions/value_formats/avro/"
+_OF_AVRO = (
+    "tests/extensions/value_formats/test_avro.py",
+    "tests/extensions/value_formats/test_resolution.py",
+)
+_OF_CONFLUENT = ("tests/extensions/value_formats/test_confluent.py",)
 
 MUTANTS = (
     Mutant(
@@ -17,7 +20,7 @@ MUTANTS = (
         "        left = np.flatnonzero(lanes.at < lanes.end)",
         "        left = np.flatnonzero(lanes.at > lanes.end)",
         "a value of another schema is read as if it were one of this schema",
-        ("tests/values/test_resolution.py", "tests/values/test_codec.py"),
+        ("tests/extensions/value_formats/test_resolution.py", "tests/extensions/value_formats/test_codec.py"),
     ),
     Mutant(
         "value-ends-early",
@@ -45,7 +48,7 @@ MUTANTS = (
     ),
     Mutant(
         "old-schema-forgotten",
-        "spark_eos/log/values/settings.py",
+        "spark_eos/extensions/value_formats/settings.py",
         '    return {**new, "value.writer.schemas": _with_writer(before, after)}',
         "    return new",
         "records cannot be read any more after the schema of their topic has changed",
@@ -53,19 +56,19 @@ MUTANTS = (
     ),
     Mutant(
         "id-of-another-schema",
-        "spark_eos/log/values/settings.py",
+        "spark_eos/extensions/value_formats/settings.py",
         "before.schema_id == after.schema_id:",
         "before.schema_id == after.schema_id < 0:",
         "two schemas have one id, and values of the first are read with the second",
-        ("tests/values/test_codec.py",),
+        ("tests/extensions/value_formats/test_codec.py",),
     ),
     Mutant(
         "json-of-two-rows",
-        "spark_eos/log/values/json_codec.py",
+        "spark_eos/extensions/value_formats/json_codec.py",
         "    if table.num_rows != len(values):",
         "    if False:",
         "two objects in one value move all later rows",
-        ("tests/values/test_json.py",),
+        ("tests/extensions/value_formats/test_json.py",),
     ),
     Mutant(
         "dead-letters-not-staged",

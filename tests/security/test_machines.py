@@ -17,11 +17,11 @@ import pytest
 
 from spark_eos import Admin, Log
 from spark_eos.errors import ObjectNotFoundError, StorePermissionError
+from spark_eos.extensions.machines.hint import HINT
+from spark_eos.extensions.machines.objects import REQUESTS
 from spark_eos.log import paths
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.storage import Settings, open_store
-from spark_eos.storage.machines.hint import HINT
-from spark_eos.storage.machines.objects import REQUESTS
 from spark_eos.testing.cloud_servers import shared_access, temporary
 from spark_eos.testing.processes import environment
 from tests.security.roles import POLICIES, allowed_by_azure, allowed_by_google, policy, values

@@ -10,11 +10,11 @@ import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 
 from spark_eos import Admin, Producer, TopicPartition
+from spark_eos.extensions.tables.target import Stamp
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from spark_eos.protocol.actions import TO_THE_END, AdvanceLogStart, PartitionOffset
-from spark_eos.tables.target import Stamp
+from tests.extensions.value_formats.registry_server import RegistryServer
 from tests.spark.changes import Change, Engine
-from tests.values.registry_server import RegistryServer
 
 CHANGES: list[Change] = []
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from spark_eos import Admin, Producer
-from spark_eos.tables import Tables
+from spark_eos.extensions.tables.tables import Tables
 from spark_eos.testing.cloud_servers import free_port
 from spark_eos.testing.processes import SPARK_HOME, Process, running, spark_submit
 from tests.sealing import seal

@@ -7,10 +7,10 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 
 from spark_eos.errors import ConfigError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from spark_eos.extensions.tables.target import Stamp
 from spark_eos.spark.options import parse_source
 from spark_eos.spark.source.offset_resolution import starting_positions
 from spark_eos.spark.topics import selected_partitions
-from spark_eos.tables.target import Stamp
 
 ENDS = {0: (0, 3), 1: (0, 5)}
 

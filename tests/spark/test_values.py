@@ -18,8 +18,8 @@ from spark_eos.spark.batch.writer import EosLogBatchWriter
 from spark_eos.spark.options import parse_sink, parse_source
 from spark_eos.spark.start import start_query
 from spark_eos.spark.topics import check_columns
+from tests.extensions.value_formats.schemas import EVERY, example, of
 from tests.spark.changes import Driven
-from tests.values.schemas import EVERY, example, of
 
 DEAD = "errors.deadletterqueue.topic.name"
 NUMBER = of(

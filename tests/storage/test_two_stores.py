@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from spark_eos.errors import ConfigError, OutcomeUnknownError, StoreUnavailableError
+from spark_eos.extensions.encryption.store import EncryptedStore
 from spark_eos.storage import MemoryStore, PosixStore, Settings, Store, open_store
-from spark_eos.storage.encryption import EncryptedStore, as_stored
+from spark_eos.storage.encrypted_files import as_stored
 from spark_eos.storage.objects.store import ObjectStore
 from spark_eos.storage.two_stores import DATA_MARK, TwoStores, check_claim
 from spark_eos.storage.urls import data_settings_of, wanted_data_url

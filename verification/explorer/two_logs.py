@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from spark_eos.clients.producer.producer import Producer
-from spark_eos.clients.several_logs.producer import MultiLogProducer
 from spark_eos.errors import FatalError, RetriableError
+from spark_eos.extensions.several_logs.producer import MultiLogProducer
 from spark_eos.log.deciding.following import follow
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import EndTransaction

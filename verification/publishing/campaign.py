@@ -14,8 +14,8 @@ from pathlib import Path
 
 from spark_eos import Admin, TopicPartition
 from spark_eos.errors import EosLogError
+from spark_eos.extensions.tables.tables import Tables
 from spark_eos.log.log import Log
-from spark_eos.tables import Tables
 from spark_eos.testing.processes import ROOT, Process, send
 from verification.chaos.maintenance import last_pass
 from verification.publishing.checks import Checks

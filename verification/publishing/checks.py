@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 
 from spark_eos import read_arrow
 from spark_eos.errors import InvalidRequestError, ObjectNotFoundError
+from spark_eos.extensions.tables.tables import Tables, TableVersion
 from spark_eos.log.log import Log
-from spark_eos.tables import Tables, TableVersion
 from verification.publishing.writer import EVENTS, NEWEST, ORDERS
 
 __all__ = ["Checks", "rows_of"]

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+from spark_eos.extensions.tables.tables import Table, Tables
 from spark_eos.log.log import Log
-from spark_eos.tables import Table, Tables
 
 __all__ = ["SlowReader"]
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+from spark_eos.extensions.machines.channel import MachinesChannel
+from spark_eos.extensions.machines.hint import Hint, StoredHints
+from spark_eos.extensions.machines.mailbox import Mailbox
+from spark_eos.extensions.machines.message import Answer, Peer
+from spark_eos.extensions.machines.objects import RequestObjects
 from spark_eos.storage import Store
 from spark_eos.storage.group_channel import GroupChannel
-from spark_eos.storage.machines.channel import MachinesChannel
-from spark_eos.storage.machines.hint import Hint, StoredHints
-from spark_eos.storage.machines.mailbox import Mailbox
-from spark_eos.storage.machines.message import Answer, Peer
-from spark_eos.storage.machines.objects import RequestObjects
 from verification.inline_executor import InlineExecutor
 from verification.simulator.world import Process, World
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from spark_eos.clients.admin import Admin
 from spark_eos.clients.producer.producer import Producer
-from spark_eos.clients.several_logs.producer import MultiLogProducer
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import AbortableError, FatalError, RetriableError, StorageError, TopicExistsError
+from spark_eos.extensions.several_logs.producer import MultiLogProducer
 from spark_eos.log.clock import Retry
 from spark_eos.log.data.planner import partition_of, plan
 from spark_eos.log.log import Log

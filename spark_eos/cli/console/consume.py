@@ -239,7 +239,7 @@ def _renderer(topic: Topic, wanted: Format | None, form: PrintFormat, on_error: 
     from spark_eos.log.topics import codec_of
 
     codec = codec_of(topic)
-    is_avro = codec is not None and codec.settings.payload == "avro"
+    is_avro = codec is not None and codec.payload == "avro"
     chosen = wanted or (
         Format.JSON if topic.schemas and form == PrintFormat() else Format.AVRO if is_avro else Format.TEXT
     )
@@ -251,7 +251,7 @@ def _renderer(topic: Topic, wanted: Format | None, form: PrintFormat, on_error: 
         raise ConfigError(f"--format hex: topic {topic.name!r} has columns; use --format json")
     if chosen is not Format.JSON:
         # JSON without a header is printed as it is stored.
-        is_raw = chosen is Format.TEXT and (is_avro or codec is None or codec.settings.framing is None)
+        is_raw = chosen is Format.TEXT and (is_avro or codec is None or codec.format == "json")
         decoder = None if chosen is Format.HEX or is_raw else codec
         return rendered_text(form, is_hex=chosen is Format.HEX, codec=decoder, on_error=on_error)
     if form != PrintFormat():

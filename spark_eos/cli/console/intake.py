@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -21,7 +19,7 @@ from spark_eos.log.values.json_values import loads
 if TYPE_CHECKING:
     from spark_eos.log.values.codec import ValueCodec
 
-__all__ = ["Intake", "JsonRecords", "TextLines", "TypedRows", "value_of_json", "with_line"]
+__all__ = ["Intake", "JsonRecords", "TextLines", "TypedRows", "with_line"]
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _ROW = re.compile(r"row (\d+) of those")
@@ -163,7 +161,7 @@ class JsonRecords(Intake):
         if name == "headers":
             return [_header(pair) for pair in value] or None
         if name == "value" and self._codec is not None:
-            return self._codec.encode(value_of_json(self._codec, value))
+            return self._codec.encode(self._codec.from_json(value))
         return bytes_of_json(value)
 
 
@@ -221,28 +219,11 @@ class TypedRows(Intake):
         return column
 
 
-def value_of_json(codec: ValueCodec, value: Any) -> Any:
-    """What the codec encodes, of a JSON value: for Avro as Avro's own JSON has it. Raises `ValueError`."""
-    if codec.settings.payload != "avro":
-        return value
-    import fastavro
-
-    schema = fastavro.parse_schema(json.loads(codec.settings.schema))
-    try:
-        (found,) = fastavro.json_reader(io.StringIO(json.dumps(value)), schema)
-    except (ValueError, TypeError, KeyError, AttributeError, IndexError, StopIteration) as error:
-        raise ValueError(
-            f"it is not the JSON of a value of the topic's Avro schema ({type(error).__name__}: {error}); in Avro's "
-            'JSON a value of a union names its type, such as {"string": "x"}'
-        ) from None
-    return found
-
-
 def _encoded(codec: ValueCodec, line: bytes | None, number: int) -> bytes | None:
     if line is None:
         return None
     try:
-        return codec.encode(value_of_json(codec, loads(line)))
+        return codec.encode(codec.from_json(loads(line)))
     except (ValueError, RecursionError) as error:
         raise _wrong(number, f"value: {error}") from None
 

@@ -175,7 +175,7 @@ def _intake(known: Topic | None, name: str, wanted: Format | None, form: LineFor
 
     schema = None if known is None else schema_of(known)
     codec = None if known is None else codec_of(known)
-    is_avro = codec is not None and codec.settings.payload == "avro"
+    is_avro = codec is not None and codec.payload == "avro"
     chosen = wanted or (Format.JSON if schema is not None else Format.AVRO if is_avro else Format.TEXT)
     if chosen is Format.JSON and form != LineFormat():
         raise ConfigError(

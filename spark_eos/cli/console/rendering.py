@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -13,7 +12,6 @@ import pyarrow as pa
 from spark_eos.cli.console.json_columns import bytes_as_json, plain_type, to_json
 from spark_eos.cli.console.properties import PrintFormat
 from spark_eos.errors import RecordDeserializationError
-from spark_eos.log.values.json_values import dumps
 
 if TYPE_CHECKING:
     from spark_eos.log.values.codec import ValueCodec
@@ -129,8 +127,7 @@ def _decoded(
 ) -> bytes | None:
     """The JSON of a value; None if it cannot be decoded and is passed over."""
     try:
-        found = codec.decode(value)
-        return dumps(found) if codec.settings.payload != "avro" else _avro_json(codec, found)
+        return codec.to_json(codec.decode(value))
     except ValueError as error:
         topic, partition, offset = (
             table.column(name)[row].as_py() for name in ("topic", "partition", "offset")
@@ -145,14 +142,6 @@ def _decoded(
             raise wrong from None
         on_error(wrong)
         return None
-
-
-def _avro_json(codec: ValueCodec, value: Any) -> bytes:
-    import fastavro
-
-    out = io.StringIO()
-    fastavro.json_writer(out, fastavro.parse_schema(json.loads(codec.settings.schema)), [value])
-    return out.getvalue().encode()
 
 
 def _dumped(value: object) -> bytes:

@@ -72,8 +72,8 @@ def lag(
     the age of the first record that was not read. HELD-BACK are offsets that open transactions hold back, LOST those
     that were deleted before they were read; the two columns are left out if they have nothing to show.
     """
+    from spark_eos.config.store import safe_url
     from spark_eos.monitoring import Checkpoints, lags, lags_across
-    from spark_eos.monitoring.metrics.points import safe_url
 
     logs = open_logs(urls, command_config)
     _check_names(logs, group or (), topic or ())
@@ -191,8 +191,8 @@ def _print(rows: Sequence[_Row], problems: Sequence[QueryAcross], *, is_summed: 
 
 def _waits(logs: Sequence[Log], rows: Sequence[_Row]) -> dict[tuple[str, str], list[Wait]]:
     """What the publications among the rows wait for, by log and name: tables have no part of a transaction."""
+    from spark_eos.config.store import safe_url
     from spark_eos.log.selection.units import held_by
-    from spark_eos.monitoring.metrics.points import safe_url
 
     states = {safe_url(log.url): log.state for log in logs}
     found: dict[tuple[str, str], list[Wait]] = {}

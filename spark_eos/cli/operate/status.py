@@ -50,7 +50,7 @@ def _print(found: Status, config_file: str | None) -> None:
     if found.activity is None:
         print(printable(found.log))
     else:
-        from spark_eos.cli.operate.panes import head_lines
+        from spark_eos.cli.operate.text import head_lines
 
         name, written, readers = head_lines(found.activity)
         print(name, written.partition(": ")[0], readers, sep="\n")

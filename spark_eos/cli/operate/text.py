@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from spark_eos.cli.output import NOTHING
+from typing import TYPE_CHECKING
 
-__all__ = ["age_text", "estimated", "rate_text", "size_text"]
+from spark_eos.cli.output import NOTHING, counted, printable
+
+if TYPE_CHECKING:
+    from spark_eos.monitoring import Activity
+
+__all__ = ["age_text", "estimated", "head_lines", "rate_text", "size_text"]
 
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
 
@@ -48,3 +53,44 @@ def rate_text(per_s: float) -> str:
 def estimated(text: str, *, is_exact: bool) -> str:
     """``~`` before what is estimated."""
     return text if is_exact or text in {NOTHING, "0"} else f"~{text}"
+
+
+def head_lines(look: Activity) -> tuple[str, str, str]:
+    """What the log is, what is written, and what is wrong."""
+    if look.window_s:
+        rates = (
+            f"{rate_text(look.entries_per_s)} entries/s, {rate_text(look.records_per_s)} records/s, "
+            f"{size_text(look.bytes_per_s)}/s"
+        )
+    else:
+        rates = "rates come with the next look"
+    ago = age_text(max(0, look.now_ms - look.log_time_ms))
+    return (
+        printable(look.url),
+        f"entry {look.seq}, {ago} ago: {rates}",
+        f"{_readers_told(look)}; {_open_told(look)}",
+    )
+
+
+def _readers_told(look: Activity) -> str:
+    readers = len({(one.kind, one.name) for one in look.lags})
+    if not readers:
+        return "no readers"
+    told = counted(readers, "reader")
+    worst = max(one.time_ms or 0 for one in look.lags)
+    unknown = len({(one.kind, one.name) for one in look.lags if one.is_unknown})
+    if worst:
+        told += f", up to {age_text(worst)} behind"
+    if unknown:
+        return f"{told}, {unknown} that {'has' if unknown == 1 else 'have'} not committed: lag unknown"
+    return told if worst else f"{told}, all caught up"
+
+
+def _open_told(look: Activity) -> str:
+    opened = look.transactions
+    if not opened:
+        return "no open transaction"
+    late = sum(one.is_overdue for one in opened)
+    held = sum(topic.held_back for topic in look.topics)
+    count = counted(len(opened), "open transaction")
+    return f"{count}{f', {late} overdue' if late else ''}, {held} held back"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from spark_eos.cli.usage.table import Columns
+from spark_eos.extending import all_added
 
-__all__ = ["TABLES", "tables_of"]
+__all__ = ["all_tables", "tables_of"]
 
 
 # -- What several tables have --------------------------------------------------------------------------------------
 
-_TOPIC = {"TOPIC": "The topic."}
-_PARTITION = {**_TOPIC, "PARTITION": "The number of the partition."}
-_GROUP = {"GROUP": "The group's id."}
+TOPIC = {"TOPIC": "The topic."}
+PARTITION = {**TOPIC, "PARTITION": "The number of the partition."}
+GROUP = {"GROUP": "The group's id."}
 _START = {"START": "The first offset that is still in the log."}
 _END = {"END": "The offset after the last record."}
 _LSO = {
@@ -22,14 +23,14 @@ _PRODUCER = {
     "ProducerId": "The id that the log gave the producer.",
     "ProducerEpoch": "Its epoch: producers of the same id with a smaller one are fenced.",
 }
-_HELD = {"HELD": "Offsets that open transactions hold back from read_committed readers."}
-_BEHIND = {
+HELD = {"HELD": "Offsets that open transactions hold back from read_committed readers."}
+BEHIND = {
     "LAG": "Offsets from the committed one to the last stable one.",
     "RECORDS": "Records among these offsets; with ~ an estimate.",
     "BYTES": "Bytes of these records as they are stored.",
     "BEHIND": "How old the first of these records is.",
 }
-_READER = {
+READER = {
     "KIND": "group, query (of Spark, with an eoslog sink) or publication (of tables).",
     "NAME": "The group's id, the query's transactional.id, or the publication's name.",
 }
@@ -39,7 +40,7 @@ _READER = {
 TOPICS = Columns(
     "topics list",
     {
-        **_TOPIC,
+        **TOPIC,
         "PARTITIONS": "How many it has.",
         "OFFSETS": "From the first to the last of each partition, added up: records and control batches.",
     },
@@ -50,7 +51,7 @@ SETTINGS = Columns(
     "configs",
     {"NAME": "The setting.", "VALUE": "The one in force.", "DEFAULT": "The one without a change."},
 )
-STARTS = Columns("delete-records", {**_PARTITION, **_START})
+STARTS = Columns("delete-records", {**PARTITION, **_START})
 
 # -- Transactions --------------------------------------------------------------------------------------------------
 
@@ -91,8 +92,8 @@ PRODUCERS = Columns(
 HANGING = Columns(
     "transactions find-hanging",
     {
-        "Topic": _TOPIC["TOPIC"],
-        "Partition": _PARTITION["PARTITION"],
+        "Topic": TOPIC["TOPIC"],
+        "Partition": PARTITION["PARTITION"],
         **_TRANSACTIONAL_ID,
         **_PRODUCER,
         "StartOffset": "From this offset on it holds back the partition.",
@@ -110,7 +111,7 @@ RESOLVED = Columns(
 GROUPS = Columns(
     "groups list",
     {
-        **_GROUP,
+        **GROUP,
         "STATE": "Empty, Stable, or PreparingRebalance while members have yet to sync.",
         "#MEMBERS": "Consumers that have joined.",
     },
@@ -118,8 +119,8 @@ GROUPS = Columns(
 OFFSETS = Columns(
     "groups describe",
     {
-        **_GROUP,
-        **_PARTITION,
+        **GROUP,
+        **PARTITION,
         "CURRENT-OFFSET": "The committed offset: the next one to read.",
         "LOG-END-OFFSET": "Where the partition ends for read_committed readers.",
         "LAG": "The difference of the two.",
@@ -130,7 +131,7 @@ OFFSETS = Columns(
 MEMBERS = Columns(
     "groups describe",
     {
-        **_GROUP,
+        **GROUP,
         "CONSUMER-ID": "The member's id.",
         "GROUP-INSTANCE-ID": "Its group.instance.id, if it is a static member.",
         "CLIENT-ID": "Its client.id.",
@@ -143,7 +144,7 @@ MEMBERS = Columns(
 STATES = Columns(
     "groups describe",
     {
-        **_GROUP,
+        **GROUP,
         "ASSIGNMENT-STRATEGY": "How partitions are given to members.",
         "STATE": "As in groups list.",
         "GENERATION": "The number of the last rebalance.",
@@ -152,7 +153,7 @@ STATES = Columns(
     "--state",
 )
 NEW_OFFSETS = Columns(
-    "groups reset-offsets", {**_GROUP, **_PARTITION, "NEW-OFFSET": "Where the group goes on then."}
+    "groups reset-offsets", {**GROUP, **PARTITION, "NEW-OFFSET": "Where the group goes on then."}
 )
 
 # -- Readers -------------------------------------------------------------------------------------------------------
@@ -162,53 +163,15 @@ LAG = Columns(
     {
         "LOG": "With several logs: the one in which the reader commits.",
         "READS": "With several logs: the one that it reads.",
-        **_READER,
+        **READER,
         "PARTITIONS": "With --totals: how many it reads.",
-        **_PARTITION,
+        **PARTITION,
         "CURRENT-OFFSET": "The committed offset: the next one to read.",
         "LOG-END-OFFSET": "The last stable offset, where read_committed readers end.",
-        **_BEHIND,
+        **BEHIND,
         "HELD-BACK": "Offsets that open transactions hold back. Only if there are any.",
         "LOST": "Offsets that were deleted before they were read. Only if there are any.",
     },
-)
-READERS = Columns(
-    "top",
-    {
-        **_READER,
-        "KIND": "group, query (of Spark, with an eoslog sink) or tables (a publication).",
-        "PARTS": "How many partitions it reads.",
-        **_TOPIC,
-        "PART": "The number of the partition, where readers are shown by partition.",
-        **_BEHIND,
-        **_HELD,
-    },
-    "Readers",
-)
-ACTIVE_TOPICS = Columns(
-    "top",
-    {
-        **_TOPIC,
-        "PARTITIONS": "How many it has.",
-        "RECORDS/S": "Records that are written, by the second.",
-        "BYTES/S": "And their bytes.",
-        "OFFSETS": TOPICS.meanings["OFFSETS"],
-        **_HELD,
-    },
-    "Topics",
-)
-OPEN_TRANSACTIONS = Columns(
-    "top",
-    {
-        "TRANSACTIONAL-ID": "The transactional.id, or the producer's id.",
-        "STATE": "open, prepared, or overdue: open for longer than its timeout.",
-        "AGE": "How long it has been open.",
-        "TIMEOUT": "When it is open for longer, others may abort it.",
-        **_HELD,
-        "WHERE": "The partitions to which it has written.",
-        "GROUPS": "Groups whose offsets it commits.",
-    },
-    "Transactions",
 )
 
 # -- Files ---------------------------------------------------------------------------------------------------------
@@ -222,56 +185,7 @@ LEFT = Columns(
     },
     "--dry-run",
 )
-KEYS = Columns(
-    "encryption keys",
-    {
-        "KEY": "The key's id.",
-        "FILES": "Data files that need it.",
-        "BYTES": "Their size.",
-        "UNREFERENCED": "How many of them nothing refers to: vacuum deletes them.",
-        "MAY BE DESTROYED": "Whether this log can do without the key.",
-    },
-)
-BACKUPS = Columns(
-    "backups list",
-    {
-        "NAME": "The backup's name.",
-        "CREATED": "When it was made, in UTC.",
-        "ENTRIES": "The first and the last entry to which it can be restored.",
-        "FROM": "The time of the first one, in UTC.",
-        "TO": "The time of the last one.",
-        "FILES": "Data files that it needs.",
-        "BYTES": "Their size.",
-        "NEW-BYTES": "Of these what no earlier backup had.",
-    },
-)
 
-# -- Tables --------------------------------------------------------------------------------------------------------
-
-TABLES_OF_TOPICS = Columns(
-    "tables list",
-    {
-        "PUBLICATION": "The name of the publication.",
-        **_TOPIC,
-        "FORMAT": "delta or iceberg.",
-        "MODE": "shared (the tables have the log's own files) or copied.",
-        "VERSION": "The newest version of the table.",
-        "SEQUENCE": "The number of the publication's version that it belongs to.",
-        "ENTRY": "The log's entry that it stands for.",
-        "LOCATION": "Where the table is.",
-    },
-)
-VERSIONS = Columns(
-    "tables versions",
-    {
-        **_TOPIC,
-        "VERSION": "The version of the table.",
-        "SEQUENCE": TABLES_OF_TOPICS.meanings["SEQUENCE"],
-        "ENTRY": TABLES_OF_TOPICS.meanings["ENTRY"],
-        "TIME": "When it was published, in UTC.",
-        "OFFSETS": "The offset after the last record in it, for each partition.",
-    },
-)
 
 # -- History -------------------------------------------------------------------------------------------------------
 
@@ -309,7 +223,7 @@ _CHANGED = "before -> after, if it changed."
 CHANGED_PARTITIONS = Columns(
     "diff",
     {
-        **_PARTITION,
+        **PARTITION,
         "START": f"The first offset that is in the log; {_CHANGED}",
         "END": f"The offset after the last record; {_CHANGED}",
         "LSO": f"The last stable offset; {_CHANGED}",
@@ -319,7 +233,7 @@ CHANGED_PARTITIONS = Columns(
     "partitions",
 )
 CHANGED_OFFSETS = Columns(
-    "diff", {**_GROUP, **_PARTITION, "OFFSET": f"The committed offset; {_CHANGED}"}, "groups"
+    "diff", {**GROUP, **PARTITION, "OFFSET": f"The committed offset; {_CHANGED}"}, "groups"
 )
 CHANGED_PRODUCERS = Columns(
     "diff",
@@ -333,50 +247,20 @@ CHANGED_PRODUCERS = Columns(
     "producers",
 )
 
-# -- Mirrors -------------------------------------------------------------------------------------------------------
-
-MIRRORED = Columns(
-    "mirror offsets",
-    {
-        "KAFKA-TOPIC": "The topic in Kafka.",
-        "PARTITION": "The number of the partition, the same on both sides.",
-        "TOPIC": "The topic in the log.",
-        "KAFKA-OFFSET": "The next offset to read in Kafka.",
-        "LOG-OFFSET": "The offset in the log after the last mirrored record.",
-        "SAME-OFFSETS": "Whether each record has the same offset on both sides.",
-    },
-)
-SENT = Columns(
-    "mirror sent",
-    {
-        "TOPIC": "The topic in the log.",
-        "PARTITION": "The number of the partition, the same on both sides.",
-        "KAFKA-TOPIC": "The topic in Kafka.",
-        "LOG-OFFSET": "The next offset to read in the log.",
-        "KAFKA-OFFSET": "The offset in Kafka after the last record that was sent.",
-        "LAG": "Offsets of the log that may be sent, and are not yet.",
-    },
-)
-MOVED = Columns(
-    "mirror group",
-    {
-        **_GROUP,
-        "KAFKA-TOPIC": "The topic in Kafka.",
-        "TOPIC": "The topic in the log.",
-        "PARTITION": "The number of the partition.",
-        "KAFKA-OFFSET": "Where the group stands in Kafka.",
-        "LOG-OFFSET": "The same place in the log.",
-    },
-)
 
 TABLES = tuple(value for value in [*globals().values()] if isinstance(value, Columns))
-"""All of them."""
+"""Those of the kernel."""
 
 
 def tables_of(command_path: str) -> tuple[Columns, ...]:
     """The tables that ``eoslog topics list`` prints; none of what prints none."""
     words = _SAME.get(name := command_path.partition(" ")[2], name)
-    return tuple(table for table in TABLES if table.command == words)
+    return tuple(table for table in all_tables() if table.command == words)
+
+
+def all_tables() -> tuple[Columns, ...]:
+    """Those of the kernel, and of the extensions."""
+    return (*TABLES, *(table for _, added in all_added("commands") for table in added.tables))
 
 
 _SAME = dict.fromkeys(("describe", "topics create", "topics alter"), "topics describe")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["EXAMPLES", "examples_of"]
+from spark_eos.extending import all_added
+
+__all__ = ["all_examples", "examples_of"]
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "topics list": ("eoslog topics LOG", "eoslog topics list LOG --topic 'ord.*' --json"),
@@ -60,7 +62,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "eoslog lag LOG --group audit --totals --json",
         "eoslog lag LOG IN --checkpoint checkpoint",
     ),
-    "top": ("eoslog top LOG --json --count 1",),
     "configs": (
         "eoslog configs LOG",
         "eoslog configs LOG --alter offsets.retention.minutes=20160",
@@ -71,64 +72,27 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "maintain": ("eoslog maintain LOG --dry-run", "eoslog maintain LOG --only snapshot,roll"),
     "vacuum": ("eoslog vacuum LOG --dry-run",),
     "delete-records": ("eoslog delete-records LOG --to orders:0=1",),
-    "tables create": ("eoslog tables create LOG --name shop --topic prices --format delta",),
-    "tables publish": ("eoslog tables publish LOG --name daily",),
-    "tables list": ("eoslog tables list LOG",),
-    "tables versions": ("eoslog tables versions LOG --name daily",),
-    "tables drop": ("eoslog tables drop LOG --name daily",),
     "verify": ("eoslog verify LOG --quick",),
-    "encryption keys": ("eoslog encryption keys LOG --key 2025-11",),
-    "encryption rotate": ("eoslog encryption rotate LOG --command-config keys.properties",),
     "copy": ("eoslog copy LOG copy-of-the-log", "eoslog copy LOG new-place --close"),
     "data move": (
         "eoslog data move LOG --to data-files --dry-run",
         "eoslog data move LOG --beside-entries",
     ),
-    "backup": ("eoslog backup LOG backups", "eoslog backup LOG backups --name tuesday"),
-    "restore": (
-        "eoslog restore backups restored --backup monday",
-        "eoslog restore backups of-entry-3 --to-entry 3",
-    ),
-    "backups list": ("eoslog backups list backups",),
-    "backups delete": ("eoslog backups delete backups monday",),
-    "backups vacuum": ("eoslog backups vacuum backups",),
-    "backups verify": ("eoslog backups verify backups",),
-    "mirror in": (
-        "eoslog mirror in LOG --name shop --bootstrap-server kafka:9092 --topic orders,payments",
-        "eoslog mirror in LOG --name shop --bootstrap-server kafka:9092 --topic-pattern 'shop[.].*' --groups '.*'",
-        "eoslog mirror in LOG --name shop --bootstrap-server kafka:9092 --partitions orders:0-3 --once",
-    ),
-    "mirror offsets": (
-        "eoslog mirror offsets LOG --name shop",
-        "eoslog mirror offsets LOG --name shop --topic orders --json",
-    ),
-    "mirror out": (
-        "eoslog mirror out LOG --name shop --bootstrap-server kafka:9092 --topic orders,payments",
-        "eoslog mirror out LOG --name back --bootstrap-server kafka:9092 --reverse shop --groups '.*'",
-    ),
-    "mirror sent": (
-        "eoslog mirror sent LOG --name shop --bootstrap-server kafka:9092",
-        "eoslog mirror sent LOG --name shop --bootstrap-server kafka:9092 --topic orders --partition 0 --log 4711",
-    ),
-    "mirror wait": ("eoslog mirror wait LOG --name shop --bootstrap-server kafka:9092 --topic orders",),
-    "mirror group": ("eoslog mirror group LOG --name shop --bootstrap-server kafka:9092 --group billing",),
-    "mirror checkpoint": (
-        "eoslog mirror checkpoint LOG --name shop --checkpoint /data/job/checkpoint",
-        "eoslog mirror checkpoint LOG --name shop --checkpoint s3a://bucket/job --batch 412",
-    ),
-    "mirror check": (
-        "eoslog mirror check LOG --name shop --bootstrap-server kafka:9092 --before producers",
-        "eoslog mirror check LOG --name shop --bootstrap-server kafka:9092 --before end --ignore-groups 'test-.*'",
-    ),
     "dump": ("eoslog dump LOG --from 3",),
     "audit": ("eoslog audit LOG --name orders",),
     "history": ("eoslog history LOG --since 2",),
     "diff": ("eoslog diff LOG 1 3",),
-    "metrics": ("eoslog metrics LOG", "eoslog metrics LOG --partitions --json"),
-    "ui": ("eoslog ui LOG --port 8080", "eoslog ui LOG --allow-writes"),
 }
 
 
 def examples_of(command_path: str) -> tuple[str, ...]:
     """The examples of ``eoslog topics list``; none of what is no command."""
-    return EXAMPLES.get(command_path.partition(" ")[2], ())
+    return all_examples().get(command_path.partition(" ")[2], ())
+
+
+def all_examples() -> dict[str, tuple[str, ...]]:
+    """Those of the kernel, and of the extensions."""
+    examples: dict[str, tuple[str, ...]] = {**EXAMPLES}
+    for _, added in all_added("commands"):
+        examples.update(added.examples)
+    return examples

@@ -15,7 +15,7 @@ from spark_eos.errors import CorruptRecordError, IllegalStateError
 from spark_eos.log.data.layout import Layout
 from spark_eos.log.data.parquet.reader import read_group
 from spark_eos.protocol.types import BatchRef, FileRef
-from spark_eos.storage.encryption.file import check_plain
+from spark_eos.storage.encrypted_files import check_plain
 from spark_eos.storage.store import Readable
 
 __all__ = ["decode_batch", "read_batch"]

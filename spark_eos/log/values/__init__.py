@@ -1,1 +1,1 @@
-"""Values of Kafka-shaped topics that have a format: Avro and JSON, one by one and as columns."""
+"""Values of Kafka-shaped topics that have a format: what a format is. The formats themselves are an extension."""

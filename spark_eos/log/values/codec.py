@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
+from spark_eos.log.values.json_values import dumps
 from spark_eos.log.values.problems import Problems
-from spark_eos.log.values.settings import ValueSettings, value_settings
 from spark_eos.protocol.state import Topic
 
-__all__ = ["ColumnEncoder", "ValueCodec", "codec_for", "codec_of"]
+__all__ = ["ColumnEncoder", "ValueCodec", "ValueFormat"]
 
 ColumnEncoder: TypeAlias = "Callable[[pa.RecordBatch], tuple[pa.Array, Problems]]"
 """Gives the value of each row as binary, null where it cannot be encoded, and the reasons."""
@@ -23,8 +21,16 @@ ColumnEncoder: TypeAlias = "Callable[[pa.RecordBatch], tuple[pa.Array, Problems]
 class ValueCodec(ABC):
     """Values of one topic as bytes, as Python's objects, and as columns. Immutable."""
 
-    def __init__(self, settings: ValueSettings) -> None:
-        self.settings = settings
+    format: str
+    """The ``value.format`` of the topic."""
+
+    settings_text: str
+    """All settings that decide what bytes mean; equal texts, equal values."""
+
+    @property
+    def payload(self) -> str:
+        """What a value is, without its header: ``avro`` or ``json``."""
+        return self.format.partition("-")[0]
 
     @property
     @abstractmethod
@@ -51,36 +57,32 @@ class ValueCodec(ABC):
     def encoder(self, columns: pa.Schema) -> ColumnEncoder:
         """Encodes rows with these columns. Raises `SchemaMismatchError` if the topic cannot take them."""
 
+    def from_json(self, value: Any) -> Any:
+        """What `encode` takes, of a JSON value that a person has typed. Raises `ValueError` with the reason."""
+        return value
 
-def codec_of(
-    topic: Topic, user_info: str | None = None, registry_url: str | None = None
-) -> ValueCodec | None:
-    """The codec of a topic; None if its values have no format. The registry may be given from outside."""
-    settings = value_settings(topic.name, topic.config)
-    if settings is None:
+    def to_json(self, value: Any) -> bytes:
+        """The JSON of what `decode` gives, for people to read. Raises `ValueError`."""
+        return dumps(value)
+
+    def written_json(self, data: bytes) -> bytes | None:
+        """The JSON that the writer wrote: every digit, and every field that is there twice. None: it is no JSON."""
         return None
-    return codec_for(
-        settings._replace(user_info=user_info, registry_url=registry_url or settings.registry_url)
-    )
 
 
-@lru_cache(maxsize=64)
-def codec_for(settings: ValueSettings) -> ValueCodec:
-    """The codec of such settings."""
-    if settings.payload == "avro":
-        from spark_eos.log.values.avro.codec import AvroCodec
+class ValueFormat(Protocol):
+    """Formats of values as an extension brings them (`spark_eos.extending.Extension.value_formats`)."""
 
-        return AvroCodec(settings)
-    from spark_eos.log.values.json_codec import JsonCodec
+    def check(self, topic: str, config: Mapping[str, str], *, typed: bool) -> None:
+        """Raise `ConfigError`, naming the setting, unless the settings of a topic fit together."""
 
-    return JsonCodec(settings)
+    def kept(self, topic: str, old: Mapping[str, str], new: dict[str, str]) -> dict[str, str]:
+        """The settings after a change, with what the records that are there are read with. Raises `ConfigError`."""
 
+    def registered(
+        self, topic: str, stays: Mapping[str, str], given: Mapping[str, object]
+    ) -> Mapping[str, object]:
+        """The settings, and what a schema registry knows of them. Raises `ConfigError`, `SchemaRegistryError`."""
 
-def without(array: pa.Array, problems: Problems) -> pa.Array:
-    """The array, null in each row with a problem."""
-    if not problems:
-        return array
-    keep = np.flatnonzero(~problems.mask(len(array)))
-    indices = np.full(len(array), -1, np.int64)
-    indices[keep] = keep
-    return array.take(pa.array(indices, mask=indices < 0))
+    def codec_of(self, topic: Topic, user_info: str | None, registry_url: str | None) -> ValueCodec:
+        """The codec of a topic. Raises `ConfigError` if a schema of it cannot be used."""

@@ -39,7 +39,7 @@ from spark_eos.protocol.actions.appends import staged_at
 from spark_eos.protocol.actions.data_place import move_data, place_beside
 from spark_eos.protocol.state import DataBefore, State
 from spark_eos.storage import Store, probe
-from spark_eos.storage.encryption.file import stored_size
+from spark_eos.storage.encrypted_files import stored_size
 from spark_eos.storage.two_stores import DATA_MARK, absolute_place, at_place, check_claim, is_apart
 from spark_eos.storage.urls import data_store
 

@@ -21,7 +21,7 @@ from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.publication import Pin
 from spark_eos.protocol.state import PartitionKey, State, Topic
 from spark_eos.storage import Store
-from spark_eos.storage.encryption.file import stored_size
+from spark_eos.storage.encrypted_files import stored_size
 
 __all__ = ["DataCheck"]
 

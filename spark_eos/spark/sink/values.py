@@ -61,7 +61,7 @@ def check_value_columns(options: SinkOptions, codec: ValueCodec, frame: pa.Schem
         codec.encoder(columns)
     except SchemaMismatchError as error:
         raise SchemaMismatchError(
-            f"topic {topic.name!r} has value.format={codec.settings.format}: {error}. (The columns "
+            f"topic {topic.name!r} has value.format={codec.format}: {error}. (The columns "
             f"{', '.join(_STORED_AS)} go beside the value. To write values that are encoded already, in a column "
             "value, set row.format=kafka)"
         ) from error

@@ -10,6 +10,7 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
     UnstableOffsetCommitError,
 )
+from spark_eos.extending import needed
 from spark_eos.log.data.planner import end_offset, partition_of
 from spark_eos.log.log import Log
 from spark_eos.log.topics import config_value
@@ -84,8 +85,7 @@ def wanted_ranges(
 
 def _of_table(options: SourceOptions, log: Log, partitions: Sequence[TopicPartition]) -> OffsetSpec:
     """The ends of a version of a table. Partitions that are newer than it are read from their beginning."""
-    from spark_eos.tables.stamps import stamped_version
-
+    stamped_version = needed("table_versions", "eoslog", "option startingTable")
     table = options.starting.table
     assert table is not None, "a start of this kind has a table"
     native, stamp = stamped_version(table, options.starting.table_version, options.settings)

@@ -7,7 +7,7 @@ again, and knows of every attempt whether it did nothing, or may have done its w
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -22,8 +22,8 @@ from spark_eos.errors import (
     ObjectExistsError,
     ObjectNotFoundError,
 )
+from spark_eos.extending import needed
 from spark_eos.storage.group_channel import GroupChannel, local_group_channel
-from spark_eos.storage.machines.open import NetworkChannel, check_installed
 from spark_eos.storage.object_names import (
     MAX_NAME_BYTES,
     PROBES,
@@ -63,8 +63,10 @@ class ObjectStore(Store):
         retry_s: float = RETRY_S,
         listen: str | None = None,
     ) -> None:
+        self._over_network: Callable[[Store, GroupChannel], GroupChannel] | None = None
         if listen is not None:
-            check_installed()
+            what = f"{location.url}: the setting machines.listen"
+            self._over_network = needed("group_channels", "machines.listen", what)(listen)
         self.url = location.url
         self._location = location
         self._prefix = location.prefix
@@ -223,11 +225,11 @@ class ObjectStore(Store):
     def group_channel(self, name: str) -> GroupChannel | None:
         # A copy of the log has the same name and perhaps the same URL, elsewhere.
         place = f"{endpoint_of(self._location, self.settings)} {self.url}"
-        if self._listen is None:
+        if self._over_network is None:
             return local_group_channel(place, name)
         # Processes without the setting meet elsewhere: they take a withdrawal for certain (`GroupChannel.reach`).
         local = local_group_channel(place, f"{name} machines")
-        return None if local is None else NetworkChannel(self, local, self._listen)
+        return None if local is None else self._over_network(self, local)
 
     def delete(self, name: str) -> None:
         key = self._key(name)

@@ -4,7 +4,7 @@ import os
 import sys
 
 from spark_eos import Admin, Producer, TopicPartition
-from spark_eos.tables import Tables
+from spark_eos.extensions.tables.tables import Tables
 
 url, copies = sys.argv[1:]
 admin = Admin(url)

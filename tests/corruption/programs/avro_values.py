@@ -2,8 +2,8 @@
 
 import json
 
-from spark_eos.log.values.codec import codec_for
-from spark_eos.log.values.settings import ValueSettings
+from spark_eos.extensions.value_formats.formats import codec_for
+from spark_eos.extensions.value_formats.settings import ValueSettings
 from tests.corruption.hostile import little
 
 

@@ -3,8 +3,8 @@
 import random
 
 from spark_eos.errors import EosLogError
+from spark_eos.extensions.encryption.store import EncryptedStore
 from spark_eos.storage import MemoryStore
-from spark_eos.storage.encryption import EncryptedStore
 from tests.corruption.hostile import EXAMPLES, HUGE, little
 
 

@@ -2,7 +2,7 @@
 
 from confluent_kafka import Producer
 
-from spark_eos.mirror.kafka_source import KafkaSource, Start
+from spark_eos.extensions.mirror.kafka_source import KafkaSource, Start
 
 kafka = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "127.0.0.1:1"})
 kafka.produce("orders", b"one", partition=0)

@@ -1,9 +1,9 @@
 """A writer with the setting on a log in a bucket; a leader, which is handed a request over HTTPS."""
 
 from spark_eos import Producer
-from spark_eos.storage.machines.client import HttpsPeer
-from spark_eos.storage.machines.message import encode_bundle
-from spark_eos.storage.machines.server import HttpsHost
+from spark_eos.extensions.machines.client import HttpsPeer
+from spark_eos.extensions.machines.message import encode_bundle
+from spark_eos.extensions.machines.server import HttpsHost
 from spark_eos.testing.object_server import ObjectServer, serving
 
 with serving(ObjectServer({"bucket": {}})) as server:

@@ -7,7 +7,7 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
 from spark_eos import Producer
-from spark_eos.tables import Tables
+from spark_eos.extensions.tables.tables import Tables
 
 CATALOG = f"sqlite:///{Path('catalog.db').absolute()}"
 os.environ["PYICEBERG_CATALOG__NIGHTLY__URI"] = CATALOG

@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 
 from spark_eos import Log, Producer
-from spark_eos.cli.operate.view import Top
+from spark_eos.extensions.ui.top.view import Top
 from spark_eos.monitoring import Watch
 
 with Producer("log") as producer:

@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 from spark_eos import Log, Producer
+from spark_eos.extensions.machines.client import HttpsPeer
+from spark_eos.extensions.machines.open import NetworkChannel
 from spark_eos.storage import Settings
-from spark_eos.storage.machines.client import HttpsPeer
-from spark_eos.storage.machines.open import NetworkChannel
 
 url, name, settings, stop = sys.argv[1:]
 if name == "cut off":

@@ -93,7 +93,7 @@ from tests.sealing import seal  # noqa: E402  (what is run from another folder)
 (sealed,) = seal(Log.shared(url), "people", 2)
 whole = read_table(spark, url, "people", columns=["id", "_offset"])
 told["whole"] = [sorted([*row] for row in whole.collect()), sealed in whole.inputFiles()[0]]
-from spark_eos.tables import Tables  # noqa: E402
+from spark_eos.extensions.tables.tables import Tables  # noqa: E402
 
 tables = Tables(url)
 tables.create("published", ["people"])

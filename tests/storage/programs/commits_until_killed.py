@@ -7,11 +7,11 @@ import sys
 from itertools import count
 from pathlib import Path
 
+from spark_eos.extensions.machines.client import HttpsPeer
+from spark_eos.extensions.machines.open import NetworkChannel
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import CreateTopic
-from spark_eos.storage.machines.client import HttpsPeer
-from spark_eos.storage.machines.open import NetworkChannel
-from tests.storage.test_machines import MachineStore
+from tests.extensions.machines.test_machines import MachineStore
 
 folder, machine, network, create_s = sys.argv[1:]
 if network == "cut off":

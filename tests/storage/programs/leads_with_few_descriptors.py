@@ -5,7 +5,7 @@ import resource
 import sys
 
 from spark_eos import Producer
-from spark_eos.storage.machines.server import HttpsHost
+from spark_eos.extensions.machines.server import HttpsHost
 
 descriptors = int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))

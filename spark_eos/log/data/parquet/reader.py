@@ -18,7 +18,7 @@ from spark_eos.errors import CorruptRecordError, IllegalStateError
 from spark_eos.log.data.layout import Layout
 from spark_eos.log.data.parquet.columns import from_file, offset_column, partition_column, stored_schema
 from spark_eos.protocol.types import BatchRef, FileRef
-from spark_eos.storage.encryption.file import check_plain
+from spark_eos.storage.encrypted_files import check_plain
 from spark_eos.storage.store import Readable
 
 __all__ = ["Footer", "check_group", "decode_group", "forget_footers", "read_footer", "read_group"]

@@ -1,1 +1,0 @@
-"""Commands about the keys of encrypted data files."""

@@ -1,1 +1,0 @@
-"""One transaction over several logs (docs/design/0014)."""

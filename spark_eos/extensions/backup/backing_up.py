@@ -1,0 +1,290 @@
+"""Back a log up while it is used: only what is new is copied, and the manifest makes it a backup.
+
+Writers, readers and maintenance of the log go on meanwhile, and this module only reads the log. A file that is gone
+when its turn comes is no part of the newest state any more: then that one is backed up.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import groupby
+
+import pyarrow as pa
+
+from spark_eos.errors import ConfigError, CorruptRecordError, EosLogError, NotALogError, ObjectNotFoundError
+from spark_eos.extensions.backup.contents import Part, contents, earliest
+from spark_eos.extensions.backup.history import History, read_history
+from spark_eos.extensions.backup.manifest import Backup, Manifest, Pack, StoredFile
+from spark_eos.extensions.backup.repository import OBJECTS, Repository, Run
+from spark_eos.extensions.backup.transfer import copy_file, store_bytes
+from spark_eos.log import paths
+from spark_eos.log.clock import SYSTEM, Clock
+from spark_eos.log.data_place import check_apart, data_place
+from spark_eos.log.handle.unfinished import not_a_log
+from spark_eos.log.snapshots.index_store import IndexPageStore
+from spark_eos.protocol.actions import CreateLog
+from spark_eos.protocol.encoding.entries import decode_entry
+from spark_eos.protocol.encoding.index_pages import decode_page
+from spark_eos.protocol.index import IndexPage, PageContent
+from spark_eos.protocol.state import State
+from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
+from spark_eos.storage.encrypted_files import as_stored
+
+__all__ = ["Progress", "backup_log"]
+
+Progress = Callable[[str, int, int], None]
+
+_AT_A_TIME = 8
+"""Files under way, where that is requests."""
+
+
+def backup_log(
+    url: str | os.PathLike[str] | Store,
+    repository: str | os.PathLike[str] | Store,
+    *,
+    name: str | None = None,
+    progress: Progress | None = None,
+    settings: Settings = NO_SETTINGS,
+    repository_settings: Settings = NO_SETTINGS,
+    clock: Clock = SYSTEM,
+) -> Backup:
+    """Back up a log that may be in use. Files that an earlier backup in the repository has are not copied again.
+
+    Parameters
+    ----------
+    url
+        The log: a path, a URL, or a `Store`.
+    repository
+        Where the backups of this log are, or an empty place.
+    name
+        The name of the backup. None: its id, which begins with the time.
+    progress
+        Called with what is done, how many are done, and of how many.
+    settings
+        Settings of the log's object store.
+    repository_settings
+        Settings of the repository's object store.
+    clock
+        Time and chance.
+
+    Returns
+    -------
+    Backup
+        What can be restored from it.
+
+    Raises
+    ------
+    NotALogError
+        There is no log at ``url``, or something else than backups at ``repository``.
+    LogExistsError
+        The repository has the backups of another log.
+    CorruptRecordError
+        The log is damaged: there is no backup of it.
+    ConfigError
+        The name is taken, or the places lie in one another.
+
+    Examples
+    --------
+    >>> from spark_eos import Admin, Log
+    >>> from spark_eos.extensions.backup.backing_up import backup_log
+    >>> from spark_eos.storage import MemoryStore
+    >>> log, repository = Log.create(MemoryStore()), MemoryStore()
+    >>> Admin(log).create_topic("orders")
+    >>> backup = backup_log(log.store, repository, name="monday")
+    >>> backup.name, backup.last
+    ('monday', 1)
+    """
+    source = as_stored(url if isinstance(url, Store) else open_store(url, settings))
+    target = repository if isinstance(repository, Store) else open_store(repository, repository_settings)
+    if target.encryption_key_id is not None:
+        raise ConfigError(
+            f"encryption.keys does not fit the repository {target.url}: a backup has the log's files as they are "
+            "stored. Leave it out"
+        )
+    check_apart(source, target, "repository")
+    log_id = _log_id(source)
+    opened = Repository.open_or_create(target, log_id, clock)
+    run = opened.begin(name, clock)
+    try:
+        manifest = _Work(source, opened, run, progress or _silent).copy()
+    except BaseException:
+        # Nothing refers to what was copied. Where this fails, too, it counts as under way until it is given up.
+        with suppress(EosLogError):
+            opened.end(run)
+        raise
+    opened.finish(run, manifest)
+    return manifest.backup
+
+
+def _log_id(source: Store) -> str:
+    try:
+        data = source.read(paths.entry(0))
+    except ObjectNotFoundError:
+        raise not_a_log(source) from None
+    for action in decode_entry(data, 0, f"{source.url}/{paths.entry(0)}").requests[0].actions:
+        if isinstance(action, CreateLog):
+            return action.log_id
+    raise CorruptRecordError(f"{source.url}/{paths.entry(0)} makes no log: run eoslog verify {source.url}")
+
+
+class _Work:
+    """One backup: what it has copied stays copied if the log moves on meanwhile."""
+
+    def __init__(self, source: Store, repository: Repository, run: Run, tell: Progress) -> None:
+        self._source = source
+        self._repository = repository
+        self._target = repository.store
+        self._run = run
+        self._tell = tell
+        self._beat = repository.beats(run)
+        self._inside: Mapping[str, tuple[str, ...]] = {}
+        self._earlier, self._known = self._look_back()
+        self._copied: dict[str, StoredFile] = {}
+
+    def copy(self) -> Manifest:
+        """Copy the newest state, or a newer one where parts have been removed since."""
+        newest, last = False, -1
+        while True:
+            self._tell("entries", 0, 0)
+            history = read_history(self._source, self._repository, self._earlier, newest=newest)
+            if history.last.log_id != self._repository.log_id:
+                raise NotALogError(
+                    f"{self._source.url} does not hold log {self._repository.log_id} any more: it was replaced"
+                )
+            self._source = data_place(history.last).of(self._source)
+            check_apart(self._source, self._target, "repository")
+            try:
+                return self._copy(history)
+            except ObjectNotFoundError as error:
+                if history.last.seq == last:
+                    if newest:
+                        raise CorruptRecordError(
+                            f"{error}: the log refers to it. The log itself is damaged: run eoslog verify "
+                            f"{self._source.url}"
+                        ) from error
+                    newest = True  # Only earlier states may need what is gone.
+                last = history.last.seq
+
+    def _look_back(self) -> tuple[Manifest | None, dict[str, StoredFile]]:
+        """The newest backup that can be read, and what it has that is still there."""
+        manifest = self._repository.newest()
+        if manifest is None:
+            return None, {}
+        there = {info.name: info.size for info in self._target.list(OBJECTS)}
+        known = {file.name: file for file in manifest.files if there.get(file.object_name) == file.size}
+        packs = all(there.get(pack.file.object_name) == pack.file.size for pack in manifest.packs)
+        whole = packs and all(file.name in known for file in manifest.files if _is_snapshot(file.name))
+        self._inside = manifest.inside
+        return (manifest if whole else None), known
+
+    def _copy(self, history: History) -> Manifest:
+        load = _Pages(self._source, self._target, self._known).load
+        found = contents(history, load, self._known, self._inside)
+        files = []
+        for what, wanted in (
+            ("indexes", [(name, None, set()) for name in found.pages]),
+            (
+                "data files",
+                [(name, size, found.parts.get(name, set())) for name, size in found.files.items()],
+            ),
+        ):
+            for number, file in enumerate(self._in_parallel(wanted), 1):
+                files.append(file)
+                self._tell(what, number, len(wanted))
+        missing = set()
+        for name, size in found.former.items():
+            try:
+                files.append(self._file(name, size, found.parts.get(name, set())))
+            except ObjectNotFoundError:
+                missing.add(name)
+        first = history.states[earliest(history, missing, load)]
+        for seq, (_, data) in sorted(history.snapshots.items()):
+            name = paths.snapshot(seq)
+            known = self._known.get(name) if seq in history.known else None
+            files.append(known or store_bytes(self._target, self._run.id, name, data))
+        packs = (*history.packs, *self._packs(history.entries))
+        packs = tuple(sorted(packs, key=lambda pack: pack.first))
+        return Manifest(
+            self._summary(history.last, first, packs, files),
+            history.last.entries_per_folder,
+            packs,
+            tuple(files),
+            found.inside,
+        )
+
+    def _summary(self, last: State, first: State, packs: tuple[Pack, ...], files: list[StoredFile]) -> Backup:
+        new = [file for file in (*files, *(pack.file for pack in packs)) if file.owner == self._run.id]
+        return Backup(
+            id=self._run.id,
+            name=self._run.name,
+            log_id=last.log_id,
+            source=self._source.url,
+            created_ms=self._run.created_ms,
+            first=first.seq,
+            first_ms=first.timestamp_ms,
+            last=last.seq,
+            last_ms=last.timestamp_ms,
+            files=len(files) + len(packs),
+            bytes=sum(file.size for file in files) + sum(pack.file.size for pack in packs),
+            new_files=len(new),
+            new_bytes=sum(file.size for file in new),
+        )
+
+    def _file(self, name: str, size: int | None, parts: set[Part]) -> StoredFile:
+        """The file in the repository; copied, unless it is there. Files of a name never change."""
+        known = self._known.get(name) or self._copied.get(name)
+        if known is not None:
+            return known
+        self._beat()
+        copied = self._copied[name] = copy_file(self._source, self._target, self._run.id, name, size, parts)
+        return copied
+
+    def _in_parallel(self, wanted: Sequence[tuple[str, int | None, set[Part]]]) -> Iterator[StoredFile]:
+        free = self._source.requests_are_free and self._target.requests_are_free
+        with ThreadPoolExecutor(1 if free else _AT_A_TIME) as pool:
+            waiting = [pool.submit(self._file, *one) for one in wanted]
+            try:
+                for one in waiting:
+                    yield one.result()
+            finally:
+                for one in waiting:
+                    one.cancel()
+
+    def _packs(self, entries: dict[int, pa.Buffer]) -> Iterator[Pack]:
+        """The entries, those that follow one another in one object."""
+        for _, run in groupby(enumerate(sorted(entries)), lambda pair: pair[1] - pair[0]):
+            numbers = [seq for _, seq in run]
+            # In another history the same name has other bytes: it is never taken from an earlier plan.
+            data = b"".join(bytes(entries[seq]) for seq in numbers)
+            file = store_bytes(self._target, self._run.id, f"_log/entries-{numbers[0]}-{numbers[-1]}", data)
+            yield Pack(file, numbers[0], tuple(entries[seq].size for seq in numbers))
+
+
+class _Pages(IndexPageStore):
+    """Index pages of the log; those that it has dropped are read from the repository."""
+
+    def __init__(self, source: Store, target: Store, known: dict[str, StoredFile]) -> None:
+        super().__init__(source)
+        self._repository = target
+        self._names = known
+
+    def load(self, page: IndexPage) -> PageContent:
+        try:
+            return super().load(page)
+        except ObjectNotFoundError:
+            known = self._names.get(paths.page(page))
+            if known is None:
+                raise
+        where = f"{self._repository.url}/{known.object_name}"
+        return decode_page(self._repository.read(known.object_name), page, where)
+
+
+def _is_snapshot(name: str) -> bool:
+    return paths.snapshot_seq(name) is not None
+
+
+def _silent(_what: str, _done: int, _of: int) -> None:
+    """Drop it."""

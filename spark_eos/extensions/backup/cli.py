@@ -1,0 +1,326 @@
+"""``eoslog backup``, ``eoslog backups`` and ``eoslog restore``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spark_eos.cli.archive.findings import shown
+from spark_eos.cli.options import ConfigFile, Json, Url, at_most_one, store_settings
+from spark_eos.cli.output import counted, print_json, print_table
+from spark_eos.cli.parsing import Command, Commands
+from spark_eos.cli.progress import Progress
+from spark_eos.cli.usage.added import Added
+from spark_eos.cli.usage.table import Columns
+
+if TYPE_CHECKING:
+    from spark_eos.extensions.backup.deleting import Freed
+    from spark_eos.extensions.backup.manifest import Backup
+
+__all__ = ["ADDED"]
+
+BACKUPS = Columns(
+    "backups list",
+    {
+        "NAME": "The backup's name.",
+        "CREATED": "When it was made, in UTC.",
+        "ENTRIES": "The first and the last entry to which it can be restored.",
+        "FROM": "The time of the first one, in UTC.",
+        "TO": "The time of the last one.",
+        "FILES": "Data files that it needs.",
+        "BYTES": "Their size.",
+        "NEW-BYTES": "Of these what no earlier backup had.",
+    },
+)
+
+app = typer.Typer()
+_named = typer.Typer(cls=Commands, help="The backups in a repository.")
+app.add_typer(_named, name="backups")
+
+_Repository = Annotated[
+    str, typer.Argument(metavar="REPOSITORY", help="Where the backups are: a folder or a URL.")
+]
+_RepositoryConfig = Annotated[
+    str | None,
+    typer.Option(
+        "--repository-config", metavar="FILE", help="File with settings of the repository's object store."
+    ),
+]
+_OPTION = "--repository-config"
+_GiveUp = Annotated[
+    int,
+    typer.Option(
+        "--give-up",
+        metavar="SECONDS",
+        min=0,
+        help="A backup under way that has shown no sign for so long has died.",
+    ),
+]
+
+
+@app.command("backup", cls=Command)
+def backup(
+    url: Url,
+    repository: _Repository,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The backup's name. Else it is named by the time.")
+    ] = None,
+    repository_config: _RepositoryConfig = None,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Back up a log that may be in use. Only files that no earlier backup has are copied.
+
+    Writers, readers and maintenance of the log may go on meanwhile. A backup is whole or not there.
+    """
+    from spark_eos.extensions.backup.backing_up import backup_log
+
+    with Progress() as progress:
+        done = backup_log(
+            url,
+            repository,
+            name=name,
+            progress=progress.count,
+            settings=store_settings(command_config),
+            repository_settings=store_settings(repository_config, _OPTION),
+        )
+    if as_json:
+        print_json(_plain(done))
+        return
+    print(
+        f"backup {done.name} of log {done.log_id}: entries {done.first} to {done.last}, "
+        f"{counted(done.files, 'file')} of {counted(done.bytes, 'byte')}; new: {counted(done.new_files, 'file')} of "
+        f"{counted(done.new_bytes, 'byte')}"
+    )
+
+
+@app.command("restore", cls=Command)
+def restore(
+    repository: _Repository,
+    new_log: Annotated[str, typer.Argument(metavar="NEW_LOG", help="An empty folder or URL.")],
+    backup_name: Annotated[
+        str | None,
+        typer.Option("--backup", metavar="NAME", help="The backup. Else the newest one that fits."),
+    ] = None,
+    to_entry: Annotated[
+        int | None, typer.Option("--to-entry", metavar="SEQ", min=0, help="The last entry to be restored.")
+    ] = None,
+    to_time: Annotated[
+        str | None,
+        typer.Option(
+            "--to-time",
+            metavar="TIME",
+            help="Restore what there was at this ISO 8601 time (UTC unless it has a zone).",
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Verify that all files are there, without reading the log again.")
+    ] = False,
+    repository_config: _RepositoryConfig = None,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Make a log of a backup in an empty place, as it was after an entry or at a time, and verify it.
+
+    After an error or a kill the same command goes on. The place is no log before all of it is there.
+    """
+    from spark_eos.extensions.backup.restoring import restore_log
+
+    at_most_one({"--to-entry": to_entry, "--to-time": to_time})
+    with Progress() as progress:
+        done = restore_log(
+            repository,
+            new_log,
+            backup=backup_name,
+            to_entry=to_entry,
+            to_time_ms=None if to_time is None else _time_ms(to_time),
+            found=shown(progress),
+            quick=quick,
+            progress=progress.count,
+            repository_settings=store_settings(repository_config, _OPTION),
+            settings=store_settings(command_config),
+        )
+    summary = done.verified
+    if as_json:
+        print_json(
+            {
+                "log_id": done.log_id,
+                "last_entry": summary.last_entry,
+                "files": summary.files,
+                "bytes": summary.bytes,
+                "records": summary.records,
+                "quick": quick,
+            }
+        )
+        return
+    print(
+        f"log {done.log_id} up to entry {summary.last_entry}: {counted(summary.records, 'record')} in "
+        f"{counted(summary.files, 'file')} of {counted(summary.bytes, 'byte')}; it "
+        f"{'is there' if quick else 'is verified'}"
+    )
+
+
+@_named.command("list", cls=Command)
+def list_(repository: _Repository, command_config: ConfigFile = None, as_json: Json = False) -> None:
+    """List the backups, the oldest first, with what can be restored from each."""
+    from spark_eos.extensions.backup.listing import list_backups
+    from spark_eos.log.time_travel import iso
+
+    found = list_backups(repository, settings=store_settings(command_config))
+    if as_json:
+        for one in found:
+            print_json(_plain(one))
+        return
+    print_table(
+        BACKUPS,
+        [
+            (
+                *(
+                    one.name,
+                    iso(one.created_ms),
+                    f"{one.first}-{one.last}",
+                    iso(one.first_ms),
+                    iso(one.last_ms),
+                ),
+                *(one.files, one.bytes, one.new_bytes),
+            )
+            for one in found
+        ],
+    )
+
+
+@_named.command("delete", cls=Command)
+def delete(
+    repository: _Repository,
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The backups.")],
+    give_up: _GiveUp = 3600,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Delete backups, and free the files that no other backup needs.
+
+    While a backup is under way nothing is freed: run `eoslog backups vacuum` later.
+    """
+    from spark_eos.extensions.backup.deleting import delete_backups
+
+    with Progress() as progress:
+        freed = delete_backups(
+            repository,
+            names,
+            give_up_s=give_up,
+            progress=progress.count,
+            settings=store_settings(command_config),
+        )
+    _say(freed, as_json)
+
+
+@_named.command("vacuum", cls=Command)
+def vacuum(
+    repository: _Repository,
+    give_up: _GiveUp = 3600,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Free the files that no backup needs: of backups that were deleted or have died."""
+    from spark_eos.extensions.backup.deleting import vacuum_backups
+
+    with Progress() as progress:
+        freed = vacuum_backups(
+            repository,
+            give_up_s=give_up,
+            progress=progress.count,
+            settings=store_settings(command_config),
+        )
+    _say(freed, as_json)
+
+
+@_named.command("verify", cls=Command)
+def verify(
+    repository: _Repository,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME...", help="The backups. Else all.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only that all files are there, and as long as they should be.")
+    ] = False,
+    command_config: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Compare all files of backups with their checksums. The exit code is 1 if a backup is damaged."""
+    from spark_eos.extensions.backup.verifying import verify_backups
+
+    with Progress() as progress:
+        done = verify_backups(
+            repository,
+            shown(progress),
+            names or (),
+            quick=quick,
+            progress=progress.count,
+            settings=store_settings(command_config),
+        )
+    if as_json:
+        print_json({"whole": done.whole, "damaged": done.damaged, "files": done.files, "bytes": done.bytes})
+    else:
+        print(
+            f"whole: {len(done.whole)}, damaged: {len(done.damaged)}; {counted(done.files, 'file')} of "
+            f"{counted(done.bytes, 'byte')}"
+        )
+    if done.damaged:
+        raise typer.Exit(1)
+
+
+def _say(freed: Freed, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "deleted": [one.name for one in freed.deleted],
+                "given_up": freed.given_up,
+                "files": freed.files,
+                "bytes": freed.bytes,
+                "running": freed.running,
+            }
+        )
+        return
+    for one in freed.deleted:
+        print(f"backup {one.name} is deleted")
+    for given_up in freed.given_up:
+        print(f"backup {given_up} had died, and is given up")
+    if freed.running:
+        print(
+            f"nothing is freed, since backups are under way: {freed.running}. Run eoslog backups vacuum later"
+        )
+    else:
+        print(f"freed: {counted(freed.files, 'file')} of {counted(freed.bytes, 'byte')}")
+
+
+def _time_ms(text: str) -> int:
+    from spark_eos.log.time_travel import time_ms
+
+    try:
+        return time_ms(text)
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"{text!r} is not a time such as 2026-11-21T16:30:00", param_hint="'--to-time'"
+        ) from None
+
+
+def _plain(one: Backup) -> dict[str, object]:
+    return {**one.__dict__}
+
+
+ADDED = Added(
+    app,
+    {
+        "backup": ("eoslog backup LOG backups", "eoslog backup LOG backups --name tuesday"),
+        "restore": (
+            "eoslog restore backups restored --backup monday",
+            "eoslog restore backups of-entry-3 --to-entry 3",
+        ),
+        "backups list": ("eoslog backups list backups",),
+        "backups delete": ("eoslog backups delete backups monday",),
+        "backups vacuum": ("eoslog backups vacuum backups",),
+        "backups verify": ("eoslog backups verify backups",),
+    },
+    (BACKUPS,),
+)

@@ -1,0 +1,192 @@
+"""Delete backups, and free what no backup needs any more.
+
+What is freed is decided in this order, which no backup that runs meanwhile can get around:
+
+1. List the objects. Those of a backup that begins later are not among them.
+2. Read all manifests.
+3. Look for backups that are under way; free nothing while there is one. It may refer to anything that the manifests it
+   has read refer to.
+4. List the manifests again. If one of them was not read in step 2, go back to step 1: its backup was under way then.
+
+A backup that begins after step 3 sees only manifests that were read in step 2, or that came from backups like itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
+from spark_eos.extensions.backup.backing_up import Progress
+from spark_eos.extensions.backup.manifest import Backup
+from spark_eos.extensions.backup.repository import MANIFESTS, OBJECTS, RUNNING, Repository
+from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
+
+__all__ = ["GIVE_UP_S", "Freed", "delete_backups", "vacuum_backups"]
+
+GIVE_UP_S = 3600.0
+"""A backup that has shown no sign for so long is given up."""
+
+
+@dataclass(frozen=True)
+class Freed:
+    """What was done.
+
+    Attributes
+    ----------
+    deleted
+        The backups that were deleted.
+    given_up
+        The ids of backups that had died.
+    files, bytes
+        Files that no backup needed, and their bytes.
+    running
+        Backups that are under way: while there are any, nothing is freed.
+    """
+
+    deleted: tuple[Backup, ...]
+    given_up: tuple[str, ...]
+    files: int
+    bytes: int
+    running: int
+
+
+def delete_backups(
+    repository: str | os.PathLike[str] | Store,
+    names: Iterable[str],
+    *,
+    give_up_s: float = GIVE_UP_S,
+    progress: Progress | None = None,
+    settings: Settings = NO_SETTINGS,
+) -> Freed:
+    """Delete backups by name or id, and free the files that no other backup needs.
+
+    Parameters
+    ----------
+    repository
+        Where the backups are.
+    names
+        Names or ids.
+    give_up_s
+        A backup under way that has shown no sign for so many seconds has died.
+    progress
+        Called with what is done, how many are done, and of how many.
+    settings
+        Settings of the repository's object store.
+
+    Returns
+    -------
+    Freed
+        What was deleted and freed.
+
+    Raises
+    ------
+    ConfigError
+        There is no such backup. Nothing was deleted.
+    CorruptRecordError
+        A manifest is damaged, so nothing tells what its backup needs. Nothing was freed.
+
+    Examples
+    --------
+    >>> from spark_eos import Log
+    >>> from spark_eos.extensions.backup.backing_up import backup_log
+    >>> from spark_eos.extensions.backup.deleting import delete_backups
+    >>> from spark_eos.storage import MemoryStore
+    >>> log, repository = Log.create(MemoryStore()), MemoryStore()
+    >>> for name in ("monday", "tuesday"):
+    ...     _ = backup_log(log.store, repository, name=name)
+    >>> [backup.name for backup in delete_backups(repository, ["monday"]).deleted]
+    ['monday']
+    """
+    opened = Repository.open(
+        repository if isinstance(repository, Store) else open_store(repository, settings)
+    )
+    chosen = tuple({one.id: one for one in map(opened.find, names)}.values())
+    for one in chosen:
+        opened.store.delete(f"{MANIFESTS}{one.id}.json")
+    return _free(opened, chosen, give_up_s, progress)
+
+
+def vacuum_backups(
+    repository: str | os.PathLike[str] | Store,
+    *,
+    give_up_s: float = GIVE_UP_S,
+    progress: Progress | None = None,
+    settings: Settings = NO_SETTINGS,
+) -> Freed:
+    """Free what no backup needs: of backups that were deleted or have died.
+
+    Parameters
+    ----------
+    repository
+        Where the backups are.
+    give_up_s
+        A backup under way that has shown no sign for so many seconds has died.
+    progress
+        Called with what is done, how many are done, and of how many.
+    settings
+        Settings of the repository's object store.
+
+    Returns
+    -------
+    Freed
+        What was freed.
+
+    Examples
+    --------
+    >>> from spark_eos import Log
+    >>> from spark_eos.extensions.backup.backing_up import backup_log
+    >>> from spark_eos.extensions.backup.deleting import vacuum_backups
+    >>> from spark_eos.storage import MemoryStore
+    >>> log, repository = Log.create(MemoryStore()), MemoryStore()
+    >>> _ = backup_log(log.store, repository)
+    >>> vacuum_backups(repository).files
+    0
+    """
+    opened = Repository.open(
+        repository if isinstance(repository, Store) else open_store(repository, settings)
+    )
+    return _free(opened, (), give_up_s, progress)
+
+
+def _free(
+    repository: Repository, deleted: tuple[Backup, ...], give_up_s: float, progress: Progress | None
+) -> Freed:
+    store = repository.store
+    given_up = tuple(one for one in repository.running() if _is_dead(repository, one, give_up_s))
+    given_up = tuple(one for one in given_up if repository.give_up(one))
+    while True:
+        objects = [*store.list(OBJECTS)]
+        read = repository.ids()
+        needed: set[str] = set()
+        for one in repository.backups(_refuse):
+            try:
+                manifest = repository.load(one.id)
+            except ObjectNotFoundError:
+                continue  # Deleted since.
+            needed.update(file.object_name for file in manifest.files)
+            needed.update(pack.file.object_name for pack in manifest.packs)
+        running = repository.running()
+        if running:
+            return Freed(deleted, given_up, 0, 0, len(running))
+        if {*repository.ids()} <= {*read}:
+            break
+    garbage = [info for info in objects if info.name not in needed]
+    for number, info in enumerate(garbage, 1):
+        store.delete(info.name)
+        if progress is not None:
+            progress("files", number, len(garbage))
+    return Freed(deleted, given_up, len(garbage), sum(info.size for info in garbage), 0)
+
+
+def _refuse(_backup_id: str, error: CorruptRecordError) -> None:
+    raise error
+
+
+def _is_dead(repository: Repository, backup_id: str, give_up_s: float) -> bool:
+    try:
+        age_s = repository.store.age_s(f"{RUNNING}{backup_id}")
+    except ObjectNotFoundError:
+        return False
+    return give_up_s <= 0 or (age_s is not None and age_s >= give_up_s)

@@ -1,0 +1,138 @@
+"""Make a log of a backup, as it was after one of its entries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from spark_eos.errors import ConfigError
+from spark_eos.extensions.backup.backing_up import Progress
+from spark_eos.extensions.backup.manifest import Backup
+from spark_eos.extensions.backup.repository import Repository
+from spark_eos.extensions.backup.view import BackupView
+from spark_eos.log.log import Log
+from spark_eos.log.time_travel import entry_at_time, iso
+from spark_eos.maintenance.copying import Copied, copy_log
+from spark_eos.maintenance.verify.verify import Finding
+from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
+
+__all__ = ["Restored", "restore_log"]
+
+Restored = Copied
+
+
+def restore_log(
+    repository: str | os.PathLike[str] | Store,
+    destination: str | os.PathLike[str] | Store,
+    *,
+    backup: str | None = None,
+    to_entry: int | None = None,
+    to_time_ms: int | None = None,
+    found: Callable[[Finding], None] | None = None,
+    quick: bool = False,
+    progress: Progress | None = None,
+    repository_settings: Settings = NO_SETTINGS,
+    settings: Settings = NO_SETTINGS,
+) -> Restored:
+    """Make a log in an empty place, as it was after an entry of a backup, and verify it.
+
+    After an error or a kill the same call goes on. The place is no log before all of it is there. The log has the id of
+    the one that was backed up: it takes its place.
+
+    Parameters
+    ----------
+    repository
+        Where the backups are.
+    destination
+        An empty place for the log.
+    backup
+        The name or id of a backup. None: the newest one that has the entry or time.
+    to_entry
+        The last entry. None, without a time: the last one of the backup.
+    to_time_ms
+        The last entry is the last one whose time is not after this, in milliseconds since 1970 (UTC).
+    found
+        Called with each finding of the verification.
+    quick
+        Verify that all files are there, without reading the log again.
+    progress
+        Called with what is done, how many are done, and of how many.
+    repository_settings
+        Settings of the repository's object store.
+    settings
+        Settings of the destination's object store.
+
+    Returns
+    -------
+    Restored
+        The log's id, and what verification has counted.
+
+    Raises
+    ------
+    ConfigError
+        There is no such backup, or none with this entry or time.
+    LogExistsError, NotALogError
+        The destination is not empty.
+    CorruptRecordError
+        The backup is damaged.
+
+    Examples
+    --------
+    >>> from spark_eos import Admin, Log
+    >>> from spark_eos.extensions.backup.backing_up import backup_log
+    >>> from spark_eos.extensions.backup.restoring import restore_log
+    >>> from spark_eos.storage import MemoryStore
+    >>> log, repository, place = Log.create(MemoryStore()), MemoryStore(), MemoryStore()
+    >>> Admin(log).create_topic("orders")
+    >>> Admin(log).create_topic("bills")
+    >>> _ = backup_log(log.store, repository)
+    >>> restore_log(repository, place, to_entry=1).verified.last_entry
+    1
+    >>> Admin(place).list_topics()
+    ['orders']
+    """
+    store = repository if isinstance(repository, Store) else open_store(repository, repository_settings)
+    target = destination if isinstance(destination, Store) else open_store(destination, settings)
+    if to_entry is not None and to_time_ms is not None:
+        raise ConfigError("restore to an entry or to a time, not to both")
+    opened = Repository.open(store)
+    chosen = _choose(opened, backup, to_entry, to_time_ms)
+    manifest = opened.load(chosen.id)
+    last = chosen.last if to_entry is None else to_entry
+    if to_time_ms is not None and to_time_ms < chosen.last_ms:
+        last = entry_at_time(Log.open(BackupView(store, manifest)), to_time_ms)
+    view = BackupView(store, manifest, last)
+    return copy_log(
+        view,
+        target,
+        found or _silent,
+        quick=quick,
+        progress=progress,
+        mark={"log_id": chosen.log_id, "backup": chosen.id, "entry": last},
+    )
+
+
+def _choose(repository: Repository, name: str | None, entry: int | None, time_ms: int | None) -> Backup:
+    """The backup that has the entry or time. Raises `ConfigError`, with what the backups have."""
+    url = repository.store.url
+    backups = repository.backups() if name is None else [repository.find(name)]
+    if not backups:
+        raise ConfigError(f"{url} has no backup: an eoslog backup has begun there, and none was finished")
+    for one in reversed(backups):
+        if entry is not None and one.first <= entry <= one.last:
+            return one
+        if time_ms is not None and one.first_ms <= time_ms <= max(one.created_ms, one.last_ms):
+            return one
+        if entry is None and time_ms is None:
+            return one
+    what = f"entry {entry}" if entry is not None else f"the time {iso(time_ms or 0)}"
+    have = "; ".join(
+        f"{one.name}: entries {one.first} to {one.last}, of {iso(one.first_ms)} to "
+        f"{iso(max(one.created_ms, one.last_ms))}"
+        for one in backups[-10:]
+    )
+    raise ConfigError(f"no backup in {url} has {what}. They have: {have}")
+
+
+def _silent(_finding: Finding) -> None:
+    """Drop it: the errors say it."""

@@ -1,0 +1,150 @@
+"""Receipts: what a writer has staged for a transaction. Only what a commit is given becomes visible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from spark_eos.errors import InvalidRequestError
+from spark_eos.extensions.distributed.texts import pack, unpack
+from spark_eos.extensions.distributed.token import TransactionToken
+from spark_eos.protocol.actions.appends import check_file_name, staged_at
+from spark_eos.protocol.types import BatchRef, FileRef, Membership, PartitionOffset, ProducerStamp, StagedFile
+
+__all__ = ["GroupOffsets", "StagedReceipt", "check_receipts", "first_of_each_task"]
+
+_MARK = "eosrcp1"
+
+
+class GroupOffsets(NamedTuple):
+    """Offsets of a consumer group that are committed with the transaction."""
+
+    group: str
+    member: Membership | None
+    offsets: tuple[PartitionOffset, ...]
+
+
+class StagedReceipt(NamedTuple):
+    """What one `StagedWriter` has staged: hand it to `DistributedTransaction.commit`.
+
+    It can be pickled. ``str(receipt)`` is an ASCII text, which `DistributedTransaction.commit` takes as well.
+
+    Attributes
+    ----------
+    log_id, stamp
+        The transaction.
+    task
+        The task whose rows these are.
+    attempt
+        The writer, among all that did the task.
+    topics
+        Names and ids of the topics.
+    files
+        The staged files. They begin to be garbage when the transaction ends without them.
+    offsets
+        Offsets of groups.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from spark_eos import DistributedTransaction, StagedWriter
+    >>> transaction = DistributedTransaction.begin("memory://receipt", "nightly-load")
+    >>> with StagedWriter(transaction.token, "part-0") as writer:
+    ...     writer.write("orders", pa.table({"value": [b"one", b"two"]}))
+    >>> receipt = writer.receipt
+    >>> receipt.task, receipt.records
+    ('part-0', {'orders': 2})
+    """
+
+    log_id: str
+    stamp: ProducerStamp
+    task: str
+    attempt: str
+    topics: tuple[tuple[str, str], ...] = ()
+    files: tuple[StagedFile, ...] = ()
+    offsets: tuple[GroupOffsets, ...] = ()
+
+    @property
+    def records(self) -> dict[str, int]:
+        """How many records it has, by topic."""
+        found = {topic: 0 for topic, _ in self.topics}
+        for staged in self.files:
+            found[staged.topic] += sum(batch.count for batch in staged.batches)
+        return found
+
+    def __str__(self) -> str:
+        return pack(_MARK, [*self])  # Named tuples are JSON's arrays.
+
+    @classmethod
+    def parse(cls, text: str) -> StagedReceipt:
+        """Read the text of a receipt.
+
+        Parameters
+        ----------
+        text
+            ``str(receipt)``.
+
+        Returns
+        -------
+        StagedReceipt
+            The receipt.
+
+        Raises
+        ------
+        InvalidRequestError
+            It is not the whole text of a receipt.
+        """
+        content = unpack(_MARK, text, "receipt")
+        try:
+            log_id, stamp, task, attempt, topics, files, offsets = content
+            receipt = cls(
+                str(log_id),
+                ProducerStamp(*map(int, stamp)),
+                str(task),
+                str(attempt),
+                tuple((str(name), str(topic_id)) for name, topic_id in topics),
+                tuple(map(_file, files)),
+                tuple(map(_offsets, offsets)),
+            )
+            for staged in receipt.files:
+                check_file_name(staged.file.name)
+                staged_at(staged.file.name)
+        except (TypeError, ValueError, KeyError) as error:
+            raise InvalidRequestError(f"a receipt with this content is not known: {error}") from error
+        return receipt
+
+
+def _file(stored: Any) -> StagedFile:
+    topic, (name, size, version, omitted, *rest), batches = stored
+    file = FileRef(str(name), int(size), int(version), tuple(map(str, omitted)), *rest)
+    return StagedFile(str(topic), file, tuple(BatchRef(*map(int, batch)) for batch in batches))
+
+
+def _offsets(stored: Any) -> GroupOffsets:
+    group, member, offsets = stored
+    return GroupOffsets(
+        str(group),
+        None if member is None else Membership(*member),
+        tuple(PartitionOffset(*offset) for offset in offsets),
+    )
+
+
+def check_receipts(token: TransactionToken, given: Iterable[StagedReceipt | str]) -> list[StagedReceipt]:
+    """The receipts, each of this very transaction. Raises `InvalidRequestError`, naming the task of another one."""
+    receipts = [one if isinstance(one, StagedReceipt) else StagedReceipt.parse(str(one)) for one in given]
+    for one in receipts:
+        if (one.log_id, one.stamp) != (token.log_id, token.stamp):
+            raise InvalidRequestError(
+                f"the receipt of task {one.task!r} is of another transaction (producer {one.stamp.producer_id}, epoch "
+                f"{one.stamp.epoch}, log {one.log_id}), and this is producer {token.producer_id}, epoch "
+                f"{token.epoch}, log {token.log_id}. Nothing was committed. Run the task again with this token"
+            )
+    return receipts
+
+
+def first_of_each_task(receipts: Iterable[StagedReceipt]) -> tuple[StagedReceipt, ...]:
+    """The first receipt of each task, in the order given: later ones are of attempts that did the work again."""
+    chosen: dict[str, StagedReceipt] = {}
+    for one in receipts:
+        chosen.setdefault(one.task, one)
+    return tuple(chosen.values())

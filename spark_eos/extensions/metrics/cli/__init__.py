@@ -1,0 +1,1 @@
+"""``eoslog metrics``, and the server from which Prometheus reads."""

@@ -1,0 +1,76 @@
+"""What a metric is: a row of the table (`spark_eos.extensions.metrics.table`), and the names of labels."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+__all__ = ["LABELS", "Kind", "Metric", "Source"]
+
+
+class Kind(Enum):
+    """What a metric is. A counter only rises, until its process starts again."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Source(Enum):
+    """Who exports a metric."""
+
+    LOG = "eoslog metrics"
+    CLIENT = "a producer, consumer or log that is registered"
+    STORE = "a store that is measured; eoslog metrics measures its own"
+    QUERY = "a ProgressListener that is registered"
+
+
+LABELS = {
+    "eoslog.log": ("log", "The log's URL, without user, password, query and fragment."),
+    "messaging.destination.name": ("topic", "The topic's name."),
+    "messaging.destination.partition.id": ("partition", "The partition's number."),
+    "messaging.consumer.group.name": ("group", "The consumer group's id."),
+    "messaging.client.id": ("client", "`client.id` or `transactional.id` of the client, else a number."),
+    "messaging.operation.name": ("operation", "What the client did: `send`, `commit`, `abort`, …"),
+    "db.system.name": ("system", "The kind of store: `file`, `s3`, `az`, `gs`, …"),
+    "db.operation.name": ("operation", "The store's verb: `read`, `create`, `list`, …"),
+    "error.type": ("error", "The error's code (`docs/reference/errors.md`); empty: none."),
+    "eoslog.outcome": ("outcome", "What became of it."),
+    "eoslog.query": ("query", "The query: its transactional id; of a listener its name or id."),
+    "eoslog.publication": ("publication", "The publication's name."),
+}
+"""Labels by OpenTelemetry's name of the attribute: Prometheus's name, and the meaning."""
+
+_UNITS = {"s": "seconds", "By": "bytes"}
+
+
+class Metric(NamedTuple):
+    """A row of the table. ``like`` is the metric of Kafka or OpenTelemetry that means the same.
+
+    ``unit`` is UCUM's, as OpenTelemetry has it; in braces is what is counted. ``labels`` are attributes of `LABELS`.
+    ``bounds`` are the upper bounds of a histogram's buckets, in the unit.
+    """
+
+    name: str
+    kind: Kind
+    unit: str
+    labels: tuple[str, ...]
+    source: Source
+    meaning: str
+    like: str = ""
+    bounds: tuple[float, ...] = ()
+
+    @property
+    def prometheus_name(self) -> str:
+        """The name that Prometheus has: with the unit, and ``_total`` at the end of a counter's."""
+        parts = [self.name.replace(".", "_")]
+        if self.unit in _UNITS:
+            parts.append(_UNITS[self.unit])
+        if self.kind is Kind.COUNTER:
+            parts.append("total")
+        return "_".join(parts)
+
+    @property
+    def prometheus_labels(self) -> tuple[str, ...]:
+        """The names that Prometheus's labels have."""
+        return tuple(LABELS[label][0] for label in self.labels)

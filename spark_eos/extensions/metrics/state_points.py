@@ -1,0 +1,143 @@
+"""The points of a log's state: topics, partitions, transactions, groups, queries and publications. Nothing is read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import NamedTuple
+
+from spark_eos.extensions.metrics.entry_counts import EntryCounts
+from spark_eos.extensions.metrics.points import Point, point
+from spark_eos.monitoring.lag import Lag
+from spark_eos.monitoring.members import SilentMember
+from spark_eos.monitoring.sizes import Size
+from spark_eos.protocol.state import PartitionKey, State, Topic
+
+__all__ = ["Seen", "state_points"]
+
+_NOUNS = {"group": "consumer_group", "query": "query", "publication": "publication"}
+
+
+class Seen(NamedTuple):
+    """What one look at a log saw; ``by_partition``: whether points of single partitions are wanted."""
+
+    log: str
+    state: State
+    now_ms: int
+    counts: EntryCounts
+    sizes: Mapping[PartitionKey, Size]
+    lags: tuple[Lag, ...]
+    silent: tuple[SilentMember, ...]
+    by_partition: bool
+
+
+def state_points(seen: Seen) -> Iterator[Point]:
+    """All points."""
+    yield from _of_log(seen)
+    yield from _of_transactions(seen)
+    open_ms = _open_since(seen.state)
+    for name in sorted(seen.state.topics):
+        yield from _of_topic(seen, seen.state.topics[name], open_ms)
+    silent = Counter(one.group for one in seen.silent)
+    for group in sorted(seen.state.groups):
+        yield point("eoslog.consumer_group.members", len(seen.state.groups[group].members), seen.log, group)
+        yield point("eoslog.consumer_group.silent_members", silent[group], seen.log, group)
+    for query in sorted(seen.state.queries):
+        yield point("eoslog.query.batch", seen.state.queries[query].batch_id, seen.log, query)
+    for name in sorted(seen.state.publications):
+        one = seen.state.publications[name]
+        published = one.first if one.published is None else one.published.sequence
+        yield point("eoslog.publication.sequence", published, seen.log, name)
+        yield point("eoslog.publication.unfinished", int(one.begun is not None), seen.log, name)
+    yield from _lag_points(seen)
+
+
+def _of_log(seen: Seen) -> Iterator[Point]:
+    state, counts = seen.state, seen.counts
+    yield point("eoslog.log.entries", state.seq + 1, seen.log)
+    ahead_ms = state.timestamp_ms - seen.now_ms
+    yield point("eoslog.log.last_entry.age", max(-ahead_ms, 0) / 1000, seen.log)
+    yield point("eoslog.log.clock.ahead", max(ahead_ms, 0) / 1000, seen.log)
+    for outcome, count in counts.requests.items():
+        yield point("eoslog.log.requests", count, seen.log, outcome)
+    yield point("eoslog.log.grouped_requests", counts.grouped, seen.log)
+    for outcome, count in counts.transactions.items():
+        yield point("eoslog.log.transactions", count, seen.log, outcome)
+    yield point("eoslog.topics", len(state.topics), seen.log)
+
+
+def _of_transactions(seen: Seen) -> Iterator[Point]:
+    producers = [seen.state.producers[one] for one in seen.state.open_transactions]
+    ages = [max(seen.now_ms - one.started_ms, 0) for one in producers]
+    late = sum(one.has_timeout and age > one.timeout_ms for age, one in zip(ages, producers, strict=True))
+    yield point("eoslog.transactions.open", len(producers), seen.log)
+    yield point("eoslog.transactions.late", late, seen.log)
+    yield point("eoslog.transactions.oldest.age", max(ages, default=0) / 1000, seen.log)
+    prepared = [age for age, one in zip(ages, producers, strict=True) if not one.has_timeout]
+    yield point("eoslog.transactions.prepared", len(prepared), seen.log)
+    yield point("eoslog.transactions.prepared.age", max(prepared, default=0) / 1000, seen.log)
+
+
+def _open_since(state: State) -> dict[str, int]:
+    """When the oldest open transaction of each topic began, by the topic's id."""
+    found: dict[str, int] = {}
+    for producer_id in state.open_transactions:
+        producer = state.producers[producer_id]
+        for topic_id, _ in producer.touched:
+            found[topic_id] = min(producer.started_ms, found.get(topic_id, producer.started_ms))
+    return found
+
+
+def _of_topic(seen: Seen, topic: Topic, open_ms: Mapping[str, int]) -> Iterator[Point]:
+    keys = [(topic.topic_id, number) for number in range(topic.partitions)]
+    partitions = [seen.state.partitions[key] for key in keys]
+    sizes = [seen.sizes[key] for key in keys]
+    records, size = seen.counts.topics.get(topic.topic_id, (0, 0))
+    begun_ms = open_ms.get(topic.topic_id)
+    values = {
+        "topic.partitions": topic.partitions,
+        "topic.messages": records,
+        "topic.io": size,
+        "topic.offsets": sum(one.end - one.start for one in partitions),
+        "topic.size": sum(one.bytes for one in sizes),
+        "topic.batches": sum(one.batches for one in sizes),
+        "topic.lso_lag": sum(one.end - one.last_stable_offset for one in partitions if one.open),
+        "topic.open_transaction.age": 0.0 if begun_ms is None else max(seen.now_ms - begun_ms, 0) / 1000,
+        "maintenance.unsealed_batches": sum(one.unsealed for one in sizes),
+        "maintenance.small_batches": sum(one.small for one in sizes),
+    }
+    for name, value in values.items():
+        yield point(f"eoslog.{name}", value, seen.log, topic.name)
+    if seen.by_partition:
+        for number, (one, taken) in enumerate(zip(partitions, sizes, strict=True)):
+            at = (seen.log, topic.name, number)
+            yield point("eoslog.partition.oldest_offset", one.start, *at)
+            yield point("eoslog.partition.current_offset", one.end, *at)
+            yield point("eoslog.partition.last_stable_offset", one.last_stable_offset, *at)
+            yield point("eoslog.partition.size", taken.bytes, *at)
+
+
+def _lag_points(seen: Seen) -> Iterator[Point]:
+    # The lags are sorted by kind, name and topic.
+    for (kind, name, topic), found in groupby(seen.lags, lambda lag: (lag.kind, lag.name, lag.topic)):
+        parts = list(found)
+        noun, labels = _NOUNS[kind], (seen.log, name, topic)
+        known = [part for part in parts if part.offsets is not None]
+        if kind == "group":
+            yield point("eoslog.consumer_group.lag_unknown", sum(part.is_unknown for part in parts), *labels)
+        if known:
+            yield from _sums(noun, labels, known)
+        for part in known if seen.by_partition else ():
+            yield point(f"eoslog.{noun}.partition.lag", part.offsets or 0, *labels, part.partition)
+            if kind == "group" and part.committed is not None:
+                yield point("eoslog.consumer_group.offset", part.committed, *labels, part.partition)
+
+
+def _sums(noun: str, labels: tuple[str, str, str], parts: Iterable[Lag]) -> Iterator[Point]:
+    parts = list(parts)
+    yield point(f"eoslog.{noun}.lag", sum(part.offsets or 0 for part in parts), *labels)
+    yield point(f"eoslog.{noun}.lag_messages", sum(part.records or 0 for part in parts), *labels)
+    yield point(f"eoslog.{noun}.lag_size", sum(part.bytes or 0 for part in parts), *labels)
+    yield point(f"eoslog.{noun}.lag_time", max(part.time_ms or 0 for part in parts) / 1000, *labels)
+    yield point(f"eoslog.{noun}.lost", sum(part.lost for part in parts), *labels)

@@ -1,0 +1,123 @@
+"""What has to be true before producers move, and before the mirror ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from spark_eos.errors import ConfigError, InvalidRequestError, KafkaTimeoutError
+from spark_eos.extensions.mirror.groups import maps_of, translations
+from spark_eos.extensions.mirror.moving.kafka_state import End, KafkaState
+from spark_eos.extensions.mirror.offset_map import current
+from spark_eos.extensions.mirror.positions import Position
+from spark_eos.log.log import Log
+
+__all__ = ["SEALED_BYTES", "Behind", "behind", "groups_left", "mirrored", "records_left", "unsealed", "wait"]
+
+_AGAIN_S = 0.2
+
+SEALED_BYTES = 1
+"""With this ``max.message.bytes`` a topic of Kafka takes no record."""
+
+
+class Behind(NamedTuple):
+    """A partition that is not mirrored up to its end. ``mirrored`` is None if nothing of it is known."""
+
+    topic: str
+    partition: int
+    end: End
+    mirrored: int | None
+
+    @property
+    def text(self) -> str:
+        """As a line of a message."""
+        where = f"{self.topic}-{self.partition}"
+        if self.mirrored is None:
+            return f"{where} is not mirrored: it is not in --topic, or the mirror has not found it yet"
+        if self.mirrored >= self.end.stable:
+            return (
+                f"{where}: a transaction of Kafka is open from offset {self.end.stable} on, and what comes after it "
+                "waits for its end"
+            )
+        return f"{where} is mirrored up to offset {self.mirrored}, and ends at {self.end.high} in Kafka"
+
+
+def mirrored(log: Log, mirror: str, topics: Sequence[str] = ()) -> list[Position]:
+    """The positions of the mirror, of all topics or of these. Raises `ConfigError` if there are none."""
+    found = [one for one in current(log.follow(), mirror) if not topics or one.topic in topics]
+    missing = sorted({*topics} - {one.topic for one in found})
+    if missing or not found:
+        what = f"topic {missing[0]!r} of Kafka" if missing else "any topic"
+        raise ConfigError(f"mirror {mirror!r} has not mirrored {what}: start eoslog mirror in first")
+    return found
+
+
+def behind(log: Log, kafka: KafkaState, mirror: str, topics: Sequence[str] = ()) -> list[Behind]:
+    """The partitions that are not mirrored up to where Kafka ends now."""
+    positions = mirrored(log, mirror, topics)
+    return _behind(log, mirror, topics, kafka.ends(kafka.partitions_of(positions)))
+
+
+def _behind(log: Log, mirror: str, topics: Sequence[str], ends: dict[tuple[str, int], End]) -> list[Behind]:
+    at = {(one.topic, one.partition): one.offset for one in mirrored(log, mirror, topics)}
+    return [
+        Behind(*where, end, at.get(where))
+        for where, end in sorted(ends.items())
+        if end.high > at.get(where, 0)
+    ]
+
+
+def wait(log: Log, kafka: KafkaState, mirror: str, topics: Sequence[str], timeout_s: float) -> int:
+    """Wait until all that Kafka has now is in the log; the number of partitions. Raises `KafkaTimeoutError`."""
+    partitions = kafka.partitions_of(mirrored(log, mirror, topics))
+    ends = kafka.ends(partitions)
+    deadline = log.clock.monotonic() + timeout_s
+    while left := _behind(log, mirror, topics, ends):
+        if log.clock.monotonic() >= deadline:
+            fresh = kafka.ends([(one.topic, one.partition) for one in left])
+            lines = "\n".join(
+                f"  - {one._replace(end=one.end._replace(stable=fresh[one.topic, one.partition].stable)).text}"
+                for one in left
+            )
+            raise KafkaTimeoutError(
+                f"after {timeout_s:g} seconds the log has not all that Kafka has:\n{lines}\nStart no producer on the "
+                "log yet. Look whether eoslog mirror in runs, end open transactions, and call this again"
+            )
+        log.clock.sleep(_AGAIN_S)
+    return len(partitions)
+
+
+def groups_left(log: Log, kafka: KafkaState, mirror: str, ignored: str) -> list[str]:
+    """What is wrong with groups of Kafka: they read there still, or stand in the log before where they stood."""
+    state = log.follow()
+    maps = maps_of(log, state, mirror)
+    found = []
+    for group, committed in kafka.group_offsets(f"(?!(?:{ignored})$).*" if ignored else ".*").items():
+        moved = translations(state, maps, group, committed)
+        if not moved:
+            continue
+        members = kafka.members(group)
+        if members:
+            found.append(f"group {group} has {members} members in Kafka: it reads there")
+        elif left := [one.name for one in moved if not one.has_moved]:
+            found.append(f"group {group} has not moved ({', '.join(left)}): eoslog mirror group")
+    return found
+
+
+def records_left(log: Log, kafka: KafkaState, mirror: str) -> list[str]:
+    """What is not in the log yet."""
+    return [one.text for one in behind(log, kafka, mirror)]
+
+
+def unsealed(log: Log, kafka: KafkaState, mirror: str) -> list[str]:
+    """The topics of Kafka that take records."""
+    names = sorted({one.topic for one in mirrored(log, mirror)})
+    configs = kafka.configs(names)
+    return [name for name in names if int(configs[name].get("max.message.bytes") or 0) > SEALED_BYTES]
+
+
+def refuse(left: Sequence[str], what: str) -> None:
+    """Raise `InvalidRequestError` if something is left."""
+    if left:
+        lines = "\n".join(f"  - {line}" for line in left)
+        raise InvalidRequestError(f"{what}:\n{lines}")

@@ -1,0 +1,149 @@
+"""The offset map of a mirror to Kafka, which is in Kafka: a lookup reads what a bisection needs."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import NamedTuple
+
+from spark_eos.errors import ConfigError, OffsetOutOfRangeError
+from spark_eos.extensions.mirror.out.kafka_target import KafkaTarget
+from spark_eos.extensions.mirror.out.position import Head, Sent, map_topic, parsed, position_topic
+from spark_eos.extensions.mirror.runs import KAFKA, LOG, MapRow, Place, located
+from spark_eos.log.log import Log
+from spark_eos.protocol.state import State
+
+__all__ = ["OutMap", "SentOffsets", "read_positions", "sent_offsets"]
+
+_RUNS = 100_000
+"""Ranges of offsets that are in memory at a time."""
+
+
+class OutMap:
+    """The map of one partition. ``end`` is the offset after the last record, by side."""
+
+    def __init__(
+        self, target: KafkaTarget, mirror: str, kafka: str, partition: int, end: tuple[int, int]
+    ) -> None:
+        self._target = target
+        self._topic = map_topic(mirror, kafka)
+        self._partition = partition
+        self._end = end
+        self._rows: dict[int, tuple[int, MapRow] | None] = {}
+
+    def to_kafka(self, offset: int) -> Place | None:
+        """Where the log's ``offset`` is in Kafka; None: it is not sent yet."""
+        return None if offset > self._end[LOG] else self._locate(offset, LOG)
+
+    def to_log(self, offset: int) -> Place | None:
+        """Where Kafka's ``offset`` is in the log; None: it is after all that was sent."""
+        return None if offset > self._end[KAFKA] else self._locate(offset, KAFKA)
+
+    def last_before(self, offset: int) -> int:
+        """Kafka's offset of the last record that was sent from before the log's ``offset``; -1: there is none."""
+        row, _ = self._row_of(offset - 1, LOG)
+        if row is None:
+            return -1
+        found = -1
+        for run in row[1].runs:
+            if run.log < offset:
+                found = run.kafka + min(run.count, offset - run.log) - 1
+        return found
+
+    def sent(self, first: int, end: int) -> list[tuple[int, int]]:
+        """The ranges of Kafka's offsets whose records the mirror sent, in their order, as far as one read gives them.
+
+        Those with offsets of ``first`` to ``end - 1``; none, if there are none.
+        """
+        row, after = self._row_of(first, KAFKA)
+        at = row or after
+        if at is None:
+            return []
+        found: list[tuple[int, int]] = []
+        with closing(self._target.records(self._topic, self._partition, at[0])) as rows:
+            for position, value in rows:
+                runs = MapRow.of(value, self._where(position)).runs
+                found += [(run.kafka, run.end[KAFKA]) for run in runs if run.end[KAFKA] > first]
+                if len(found) >= _RUNS or (found and found[-1][1] >= end):
+                    break
+        return [run for run in found if run[0] < end]
+
+    def _locate(self, offset: int, side: int) -> Place:
+        row, after = self._row_of(offset, side)
+        for one in (row, after):
+            found = None if one is None else located(one[1].runs, offset, side)
+            if found is not None:
+                return found
+        return Place(max(self._end[1 - side], 0), exact=False)
+
+    def _row_of(self, offset: int, side: int) -> tuple[tuple[int, MapRow] | None, tuple[int, MapRow] | None]:
+        """The last row that begins at the offset or before it, and the next one, each with its place in the map."""
+        low, _ = self._target.bounds(self._topic, self._partition)
+        first = self._row_at(low)
+        if first is not None and first[1].end is not None:
+            raise OffsetOutOfRangeError(
+                f"the offset map {self._topic}-{self._partition} of Kafka is not whole any more: records of it were "
+                "deleted. Offsets of this partition cannot be looked up"
+            )
+        high = max(self._target.ends(self._topic, self._partition + 1)[self._partition], low)
+        row: tuple[int, MapRow] | None = None
+        after: tuple[int, MapRow] | None = None
+        while low < high:
+            middle = (low + high) // 2
+            found = self._row_at(middle)
+            if found is None:
+                high = middle
+            elif found[1].runs[0][side] <= offset:
+                row, low = found, found[0] + 1
+            else:
+                after, high = found, middle
+        return row, after
+
+    def _row_at(self, at: int) -> tuple[int, MapRow] | None:
+        if at not in self._rows:
+            found = self._target.record_at(self._topic, self._partition, at)
+            self._rows[at] = None if found is None else (found[0], MapRow.of(found[1], self._where(at)))
+        return self._rows[at]
+
+    def _where(self, at: int) -> str:
+        return f"{self._topic}-{self._partition}, offset {at},"
+
+
+class SentOffsets(NamedTuple):
+    """Where a mirror to Kafka stands in one partition.
+
+    ``offset`` is the next one of the log, ``kafka_end`` the offset in Kafka after the last record that was sent.
+    ``lag`` is how many offsets of the log it is behind what may be sent now.
+    """
+
+    topic: str
+    partition: int
+    kafka: str
+    offset: int
+    kafka_end: int
+    lag: int
+
+
+def read_positions(target: KafkaTarget, log: Log, mirror: str) -> dict[str, Sent]:
+    """How far the mirror is in each topic. Raises `ConfigError` if there is none of this log."""
+    name = position_topic(mirror)
+    where = f"topic {name!r} of Kafka at {target.address}"
+    head: Head | None = None
+    topics: dict[str, Sent] = {}
+    if target.found(name) is not None:
+        head, topics = parsed(target.committed(name, waits=False), where)
+    if head is None or head.log_id != log.log_id:
+        raise ConfigError(f"Kafka at {target.address} has no mirror {mirror!r} of {log.url}: look at --name")
+    return topics
+
+
+def sent_offsets(state: State, topics: dict[str, Sent]) -> list[SentOffsets]:
+    """Where the mirror stands, for topics that are in the log."""
+    found = []
+    for sent in sorted(topics.values()):
+        for number, offset in enumerate(sent.next):
+            partition = state.partitions.get((sent.topic_id, number))
+            if partition is not None:
+                lag = max(partition.last_stable_offset - offset, 0)
+                end = max(sent.ends[number], 0)
+                found.append(SentOffsets(sent.topic, number, sent.kafka, offset, end, lag))
+    return found

@@ -1,0 +1,53 @@
+"""Values as JSON has them: points of a chart, settings, times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spark_eos.extensions.ui.series import Point
+
+__all__ = ["points", "settings", "spark"]
+
+_SPARK = 60
+"""Values of a sparkline."""
+
+_HIDDEN = (
+    "password",
+    "secret",
+    "token",
+    "credential",
+    "user.info",
+    "access.key",
+    "account.key",
+    "private.key",
+)
+
+
+def spark(series: Sequence[Point]) -> list[float]:
+    """The newest values, for a sparkline."""
+    return [round(one.value, 1) for one in series[-_SPARK:]]
+
+
+def points(series: Sequence[Point]) -> list[list[float]]:
+    """Times (ms) and values, for a chart."""
+    return [[one.time_ms, one.value] for one in series]
+
+
+def settings(config: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Settings by name; the value of one that may be a secret is left out."""
+    return [
+        {"name": name, "value": "(hidden)" if _is_secret(name) else _without_login(value)}
+        for name, value in sorted(config.items())
+    ]
+
+
+def _is_secret(name: str) -> bool:
+    return any(part in name.lower() for part in _HIDDEN)
+
+
+def _without_login(value: str) -> str:
+    """A URL without user and password."""
+    scheme, sign, rest = value.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://(hidden)@{host.rpartition('@')[2]}{slash}{path}" if sign and "@" in host else value

@@ -1,0 +1,210 @@
+"""Consumer groups and Spark queries: how far they are behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from immutables import Map
+
+from spark_eos.errors import InvalidRequestError
+from spark_eos.extensions.ui.answers import points, spark
+from spark_eos.extensions.ui.areas.troubles import commands, lags_now, troubles
+from spark_eos.extensions.ui.follower import Follower
+from spark_eos.extensions.ui.question import Answer, Question, page
+from spark_eos.monitoring.lag import Lag, totals
+from spark_eos.protocol.state import Group, State
+from spark_eos.protocol.types import TopicPartition
+
+__all__ = ["groups", "show_group", "show_query"]
+
+_OF_WRITERS = {"hanging transaction", "held back"}
+"""Troubles whose name is a ``transactional.id``: a query has one, too."""
+
+
+def groups(follower: Follower, question: Question) -> Answer:
+    """A page of the groups and queries, by lag or by name."""
+    state, series = follower.state, follower.series
+    wanted = question.text("filter", "").casefold()
+    kind = question.choice("kind", ("all", "group", "query"))
+    sort = question.choice("sort", ("lag", "name"))
+    found = [("group", name) for name in {*state.groups, *state.offsets}] if kind != "query" else []
+    found += [("query", name) for name in state.queries] if kind != "group" else []
+    found = [one for one in found if wanted in one[1].casefold()]
+    lags = {"group": series.group_lags, "query": series.query_lags}
+    if sort == "lag":
+        found.sort(key=lambda one: (-lags[one[0]].get(one[1], 0), one[1], one[0]))
+    else:
+        found.sort(key=lambda one: (one[1], one[0]))
+
+    def row(one: tuple[str, str]) -> Answer:
+        kind_, name = one
+        known = state.groups.get(name)
+        return {
+            "kind": kind_,
+            "name": name,
+            "state": (known or Group()).status
+            if kind_ == "group"
+            else f"micro-batch {state.queries[name].batch_id}",
+            "members": None if kind_ == "query" else 0 if known is None else len(known.members),
+            "partitions": len(state.offsets.get(name, ()))
+            if kind_ == "group"
+            else _read_partitions(state, name),
+            "lag": lags[kind_].get(name, 0),
+            "spark": spark(series.lags(kind_, name)),
+        }
+
+    return {"seq": state.seq, **page(question, found, row)}
+
+
+def show_group(follower: Follower, question: Question) -> Answer:
+    """A group: its members, its lag over time, and a page of its partitions. All of it is of one moment."""
+    name = question.text("group")
+
+    def is_there(state: State) -> bool:
+        return name in state.groups or name in state.offsets
+
+    state, lags = lags_now(follower, is_there)
+    if not is_there(state):
+        raise InvalidRequestError(
+            f"the log has no group {name!r}: it may have been deleted, or it has expired"
+        )
+    group = state.groups.get(name, Group())
+    holders = {
+        key: member.client_id or member.member_id for member in group.members.values() for key in member.held
+    }
+    names = {topic.topic_id: topic.name for topic in state.topics.values()}
+    committed = state.offsets.get(name, Map())
+    places = {*committed, *((names[key[0]], key[1]) for key in holders if key[0] in names)}
+    rows = [_place(state, place[0], place[1], committed.get(place), holders) for place in sorted(places)]
+    if question.choice("sort", ("lag", "partition")) == "lag":
+        rows.sort(key=lambda row: -(row["lag"] or 0))
+    return {
+        "kind": "group",
+        "name": name,
+        "state": group.status,
+        "generation": group.generation,
+        "assignor": group.assignor,
+        "lag": sum(row["lag"] or 0 for row in rows),
+        "behind": _behind(lags, "group", name),
+        "advice": _advice(follower, state, name, rows),
+        "over_time": points(follower.series.lags("group", name)),
+        "members": [
+            {
+                "member": member.member_id,
+                "client": member.client_id,
+                "instance": member.instance_id,
+                "partitions": len(member.held),
+                "behind": member.generation != group.generation,
+            }
+            for member in sorted(group.members.values())[:200]
+        ],
+        **{f"page_{key}": value for key, value in page(question, rows, lambda row: row).items()},
+    }
+
+
+def show_query(follower: Follower, question: Question) -> Answer:
+    """A Spark query: its last micro-batch, its lag over time, and a page of the partitions that it reads."""
+    name = question.text("query")
+    state, lags = lags_now(follower, lambda state: name in state.queries)
+    query = state.queries.get(name)
+    if query is None:
+        raise InvalidRequestError(f"the log has no query {name!r}: it may have expired")
+    producer = state.producer_of(name)
+    places = [at for source in query.sources for at in source.end_offsets]
+    rows = [
+        {
+            "topic": at.topic,
+            "partition": at.partition,
+            "committed": at.offset,
+            "committed_ms": None,
+            "holder": None,
+            **_lag(state, at.topic, at.partition, at.topic_id, at.offset),
+        }
+        for at in places
+    ]
+    if question.choice("sort", ("lag", "partition")) == "lag":
+        rows.sort(key=lambda row: -(row["lag"] or 0))
+    return {
+        "kind": "query",
+        "name": name,
+        "state": f"micro-batch {query.batch_id}",
+        "query_id": query.query_id,
+        "batch": query.batch_id,
+        "stateful": query.stateful,
+        "last_ms": None if producer is None else producer.last_ms,
+        "epoch": None if producer is None else producer.epoch,
+        "run": None if producer is None else producer.run_id,
+        "sources": [
+            {
+                "group": source.group,
+                "end": None if source.end is None else source.end[:500],
+                "own": bool(source.end_offsets),
+            }
+            for source in query.sources
+        ],
+        "lag": sum(row["lag"] or 0 for row in rows),
+        "behind": _behind(lags, "query", name),
+        "advice": _advice(follower, state, name, rows),
+        "over_time": points(follower.series.lags("query", name)),
+        "members": [],
+        **{f"page_{key}": value for key, value in page(question, rows, lambda row: row).items()},
+    }
+
+
+def _behind(lags: list[Lag], kind: str, name: str) -> Answer | None:
+    """How far a reader is behind in records, bytes and time; None if it reads nothing of this log."""
+    of_reader = [one for one in lags if (one.kind, one.name) == (kind, name)]
+    if not of_reader:
+        return None
+    (known,) = totals(of_reader)
+    return {
+        "records": known.records,
+        "bytes": known.bytes,
+        "time_ms": known.time_ms,
+        "exact": known.is_exact,
+        "unknown": sum(one.is_unknown for one in of_reader),
+    }
+
+
+def _advice(follower: Follower, state: State, name: str, rows: list[Answer]) -> list[Answer]:
+    """What is wrong with a reader, and what to do; with the view that shows more, if one does."""
+    found: list[Answer] = []
+    held = 0
+    for row in rows:
+        known = state.topics.get(row["topic"])
+        part = None if known is None else state.partitions.get((known.topic_id, row["partition"]))
+        held += 0 if part is None else part.end - part.last_stable_offset
+    if held:
+        text = f"open transactions hold back {held:,} offsets of its partitions, which it cannot read until they end"
+        found.append({"text": text, "to": "transactions"})
+    return found + [
+        {"text": f"{one.text}; {one.advice}" if one.advice else one.text, "commands": commands(one, follower)}
+        for one in troubles(follower)
+        if one.about == name and one.name not in _OF_WRITERS
+    ]
+
+
+def _read_partitions(state: State, query: str) -> int:
+    return sum(len(source.end_offsets) for source in state.queries[query].sources)
+
+
+def _place(state: State, topic: str, number: int, committed: Any, holders: dict[Any, str]) -> Answer:
+    """A partition of a group: committed, end, lag, and the member that reads it."""
+    known = state.topics.get(topic)
+    at = TopicPartition(topic, number)
+    holder = None if known is None else holders.get((known.topic_id, number))
+    row: Answer = {"topic": at.topic, "partition": at.partition, "holder": holder}
+    if committed is None:
+        return {**row, "committed": None, "committed_ms": None, "end": None, "lag": None, "gone": None}
+    lag = _lag(state, topic, number, committed.topic_id, committed.offset)
+    return {**row, "committed": committed.offset, "committed_ms": committed.timestamp_ms, **lag}
+
+
+def _lag(state: State, topic: str, number: int, topic_id: str, offset: int) -> Answer:
+    """How far an offset is behind the last stable one, and what retention has deleted before it was read."""
+    known = state.topics.get(topic)
+    part = state.partitions.get((topic_id, number))
+    if known is None or known.topic_id != topic_id or part is None:
+        return {"end": None, "lag": None, "gone": None}
+    end = part.last_stable_offset
+    return {"end": end, "lag": max(end - max(offset, part.start), 0), "gone": max(part.start - offset, 0)}

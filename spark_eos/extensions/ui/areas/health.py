@@ -1,0 +1,68 @@
+"""Health: whether the store can be read, the clock, and `eoslog verify` as a background job."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from spark_eos.extensions.ui.areas.troubles import troubles
+from spark_eos.extensions.ui.follower import Follower
+from spark_eos.extensions.ui.jobs import Job
+from spark_eos.extensions.ui.question import Answer, Question
+from spark_eos.maintenance.verify.verify import Finding, Verdict, verify
+
+__all__ = ["check_health", "health", "job_of"]
+
+_FINDINGS = 500
+"""Findings that are listed; all are counted."""
+
+
+def health(follower: Follower, _: Question) -> Answer:
+    """Whether the log can be read now; how far the check is, and what it has found."""
+    now_ms = follower.now_ms()
+    return {
+        **job_of(follower).shown,
+        "store": {
+            "problem": follower.error,
+            "read_ms": follower.read_ms,
+            "now_ms": now_ms,
+            "clock_problem": next((one.text for one in troubles(follower) if one.name == "clock"), None),
+        },
+    }
+
+
+def check_health(follower: Follower, question: Question) -> Answer:
+    """Begin a check of the whole log (``quick``: of references alone), or stop the one that runs."""
+    job = job_of(follower)
+    if question.choice("do", ("start", "stop")) == "stop":
+        job.stop()
+    else:
+        job.start(quick=question.flag("quick"))
+    return job.shown
+
+
+def job_of(follower: Follower) -> Job:
+    """The check of this log."""
+    job: Job = follower.memory.setdefault("verify", Job(lambda job: _verify(follower, job), follower.now_ms))
+    return job
+
+
+def _verify(follower: Follower, job: Job) -> dict[str, Any]:
+    """The store only reads, so nothing is repaired."""
+    findings: list[dict[str, Any]] = []
+
+    def found(finding: Finding) -> None:
+        # What is wrong comes before notes, whatever was found first.
+        if len(findings) < _FINDINGS or finding.verdict is Verdict.WRONG:
+            findings.append({**asdict(finding), "verdict": finding.verdict.value})
+            findings.sort(key=lambda one: one["verdict"] != Verdict.WRONG.value)
+            del findings[_FINDINGS:]
+            job.tell(findings=list(findings))
+
+    job.tell(findings=[])
+    summary = verify(follower.store, found, quick=bool(job.arguments["quick"]), progress=job.at)
+    return {
+        **asdict(summary),
+        "found": {verdict.value: count for verdict, count in summary.found.items()},
+        "sound": summary.is_sound,
+    }

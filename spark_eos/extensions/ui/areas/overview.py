@@ -1,0 +1,73 @@
+"""The first page: how the log is, and what needs attention, each with where to look."""
+
+from __future__ import annotations
+
+from spark_eos.extensions.ui.answers import points, spark
+from spark_eos.extensions.ui.areas.health import job_of
+from spark_eos.extensions.ui.areas.troubles import as_found, troubles
+from spark_eos.extensions.ui.follower import Follower
+from spark_eos.extensions.ui.question import Answer, Question
+from spark_eos.protocol.state import State
+
+__all__ = ["overview", "pulse"]
+
+_WORST_FIRST = ("bad", "warn", "note")
+
+
+def pulse(follower: Follower) -> Answer:
+    """What is sent to every browser after each poll: small, whatever the log holds."""
+    state, series = follower.state, follower.series
+    rates = series.log_rates()
+    return {
+        "version": follower.version,
+        "seq": state.seq,
+        "time": state.timestamp_ms,
+        "read": follower.read_ms,
+        "now": follower.now_ms(),
+        "error": follower.error,
+        "topics": len(state.topics),
+        "open": len(state.open_transactions),
+        "rate": rates[-1].value if rates else 0,
+    }
+
+
+def overview(follower: Follower, _: Question) -> Answer:
+    """The log at a glance."""
+    state, series, now_ms = follower.state, follower.series, follower.now_ms()
+    started = [state.producers[one].started_ms for one in state.open_transactions]
+    totals = series.totals.values()
+    return {
+        **pulse(follower),
+        "log_id": state.log_id,
+        "partitions": sum(topic.partitions for topic in state.topics.values()),
+        "offsets": sum(one.offsets for one in totals),
+        "held": sum(one.held for one in totals),
+        "groups": len({*state.groups, *state.offsets}),
+        "queries": len(state.queries),
+        "publications": len(state.publications),
+        "oldest_ms": max(now_ms - min(started), 0) if started else None,
+        "rates": points(series.log_rates()),
+        "entry_rates": spark(series.entry_rates()),
+        "lag": max(series.group_lags.values(), default=0),
+        "query_lag": max(series.query_lags.values(), default=0),
+        "attention": _attention(follower, state),
+    }
+
+
+def _attention(follower: Follower, state: State) -> list[Answer]:
+    """What an operator should look at, the worst first; ``to`` is the view that shows more."""
+    found: list[Answer] = []
+    if follower.error is not None:
+        found.append({"level": "bad", "text": follower.error, "to": "health"})
+    shown = job_of(follower).shown
+    result = shown.get("result")
+    if result is not None and not result["sound"]:
+        count = result["found"]["wrong"]
+        found.append(
+            {"level": "bad", "text": f"verify has found {count} damaged or missing objects", "to": "health"}
+        )
+    found += [as_found(one, state) for one in troubles(follower)]
+    if result is None:
+        text = "whether a file is damaged or missing is not known: this log was not verified since the page was started"
+        found.append({"level": "note", "text": text, "to": "health"})
+    return sorted(found, key=lambda one: _WORST_FIRST.index(one["level"]))[:20]

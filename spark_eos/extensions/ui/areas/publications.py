@@ -1,0 +1,44 @@
+"""Publications: topics as tables, and how far the tables are behind the log."""
+
+from __future__ import annotations
+
+from spark_eos.extensions.ui.answers import settings
+from spark_eos.extensions.ui.follower import Follower
+from spark_eos.extensions.ui.question import Answer, Question, page
+from spark_eos.protocol.publication import Publication
+
+__all__ = ["publications"]
+
+
+def publications(follower: Follower, question: Question) -> Answer:
+    """A page of the publications."""
+    state = follower.state
+    found = [state.publications[name] for name in sorted(state.publications)]
+
+    def row(one: Publication) -> Answer:
+        published = one.published
+        behind = 0
+        for topic, topic_id in one.topics:
+            known = state.topics.get(topic)
+            for number in range(0 if known is None or known.topic_id != topic_id else known.partitions):
+                key = topic_id, number
+                pin = None if published is None else published.pins.get(key)
+                part = state.partitions[key]
+                behind += part.last_stable_offset - (part.start if pin is None else max(pin.end, part.start))
+        return {
+            "name": one.name,
+            "format": one.format,
+            "settings": settings(one.config),
+            "topics": [
+                {"topic": topic, "version": None if published is None else published.natives.get(topic)}
+                for topic, _ in one.topics
+            ],
+            "sequence": None if published is None else published.sequence,
+            "entry": None if published is None else published.entry,
+            "time": None if published is None else published.timestamp_ms,
+            "entries_behind": None if published is None else state.seq - published.entry,
+            "behind": max(behind, 0),
+            "unfinished": one.begun is not None,
+        }
+
+    return {"seq": state.seq, **page(question, found, row)}

@@ -1,0 +1,129 @@
+"""What is wrong with the log: what ``eoslog status`` says, each with the view that shows more."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+
+from spark_eos.errors import EosLogError
+from spark_eos.extensions.ui.follower import Follower
+from spark_eos.extensions.ui.question import Answer
+from spark_eos.log import paths
+from spark_eos.log.timekeeping import is_ahead
+from spark_eos.monitoring.lag import Lag, lags_at
+from spark_eos.monitoring.members import SilentMember, silent_members
+from spark_eos.monitoring.sizes import Size, Sizes
+from spark_eos.monitoring.troubles.of_state import Seen, of_snapshots, troubles_of
+from spark_eos.monitoring.troubles.trouble import LOG, Level, Trouble
+from spark_eos.protocol.state import PartitionKey, State
+
+__all__ = ["as_found", "commands", "lags_now", "newest_snapshot", "sizes", "troubles"]
+
+_FOR_S = 3.0
+"""What is computed over all readers is computed again after so many seconds at the earliest."""
+
+_REQUESTS_FOR_S = 30.0
+"""And what costs requests, for all browsers together."""
+
+_LEVELS: dict[Level, str] = {"critical": "bad", "warning": "warn", "note": "note"}
+
+_VIEWS = {
+    "hanging transaction": "transactions",
+    "held back": "transactions",
+    "publication behind": "publications",
+    "publication unfinished": "publications",
+    "clock": "health",
+    "small batches": "storage",
+    "no snapshot": "storage",
+}
+"""Others are about a reader, and shown with it."""
+
+
+def troubles(follower: Follower) -> list[Trouble]:
+    """The worst first."""
+    found: list[Trouble] = follower.remember("troubles", lambda: _look(follower), for_s=_FOR_S)
+    return found
+
+
+def lags_now(follower: Follower, has: Callable[[State], bool] | None = None) -> tuple[State, list[Lag]]:
+    """How far all readers are behind, and the state that says so; a new one, if ``has`` misses something in it.
+
+    What is not even in the newest state is missed in the state that is returned, too.
+    """
+
+    def measure() -> tuple[State, list[Lag]]:
+        state = follower.state
+        return state, lags_at(follower.log, state, follower.now_ms())
+
+    def serves(known: tuple[State, list[Lag]]) -> bool:
+        return has is None or has(known[0]) or not has(follower.state)
+
+    found: tuple[State, list[Lag]] = follower.remember("lags", measure, for_s=_FOR_S, serves=serves)
+    return found
+
+
+def sizes(follower: Follower) -> dict[PartitionKey, Size]:
+    """What the partitions hold."""
+    memo: Sizes = follower.memory.setdefault("sizes", Sizes())
+    found: dict[PartitionKey, Size] = follower.remember(
+        "measured sizes", lambda: memo.of(follower.state), for_s=_REQUESTS_FOR_S
+    )
+    return found
+
+
+def newest_snapshot(follower: Follower) -> int | None:
+    """The entry of the newest snapshot; None if there is none, or the store does not say."""
+
+    def look() -> int | None:
+        try:
+            found = [paths.snapshot_seq(info.name) for info in follower.store.list(paths.SNAPSHOTS)]
+        except EosLogError:
+            return None
+        return max((seq for seq in found if seq is not None), default=None)
+
+    newest: int | None = follower.remember("newest snapshot", look, for_s=_REQUESTS_FOR_S)
+    return newest
+
+
+def as_found(one: Trouble, state: State) -> Answer:
+    """As the first page lists it."""
+    view = _VIEWS.get(one.name)
+    found: Answer = {"level": _LEVELS[one.level], "text": one.text}
+    if one.name == "fenced":
+        return {**found, "to": "transactions", "name": one.about}
+    if view is not None:
+        return {**found, "to": view}
+    if not one.about:
+        return {**found, "to": "groups"}
+    return {**found, "to": "query" if one.about in state.queries else "group", "name": one.about}
+
+
+def commands(one: Trouble, follower: Follower) -> list[str]:
+    """What to type: what cures it, else what shows more."""
+    return [
+        shlex.join(["eoslog", *(follower.url if word == LOG else word for word in words)])
+        for words in one.cure or one.look
+    ]
+
+
+def _look(follower: Follower) -> list[Trouble]:
+    state, lags = lags_now(follower)
+    now_ms = follower.now_ms()
+    small = {key: one.small for key, one in sizes(follower).items()}
+    store_ms = (
+        follower.remember("store time", follower.store_ms, for_s=60.0) if is_ahead(state, now_ms) else None
+    )
+    found = troubles_of(Seen(state, now_ms, lags, small, _silent(follower), store_ms))
+    newest = newest_snapshot(follower)
+    return [*found, *(of_snapshots(state, newest) if newest is not None else ())]
+
+
+def _silent(follower: Follower) -> list[SilentMember]:
+    def look() -> list[SilentMember]:
+        try:
+            return silent_members(follower.log, follower.state, follower.now_ms())
+        except EosLogError:  # That the store is away is said elsewhere.
+            return []
+
+    found: list[SilentMember] = follower.remember("silent members", look, for_s=_REQUESTS_FOR_S)
+    return found

@@ -1,0 +1,63 @@
+"""A question of the page: values of a JSON object, each checked before it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from spark_eos.errors import InvalidRequestError
+from spark_eos.extensions.ui.follower import Follower
+from spark_eos.protocol.types import MAX_NUMBER
+
+__all__ = ["Answer", "Area", "Question", "page"]
+
+Answer: TypeAlias = "dict[str, Any]"
+
+MOST_ROWS = 200
+"""Rows of one answer."""
+
+
+class Question:
+    """What a browser sent. Each call raises `InvalidRequestError`, naming the field, for a value that is not right."""
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self._fields = fields
+
+    def text(self, name: str, default: str | None = None, *, most: int = 32_767) -> str:
+        """A text; without ``default`` it has to be there."""
+        value = self._fields.get(name, default)
+        if not isinstance(value, str) or len(value) > most:
+            raise InvalidRequestError(f"{name!r} must be a text of at most {most} characters")
+        return value
+
+    def number(self, name: str, default: int | None = None, *, least: int = 0, most: int = MAX_NUMBER) -> int:
+        """A whole number; without ``default`` it has to be there."""
+        value = self._fields.get(name, default)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise InvalidRequestError(f"{name!r} must be a whole number from {least} to {most}")
+        return value
+
+    def choice(self, name: str, choices: Sequence[str]) -> str:
+        """One of these; the first, if it is not there."""
+        value = self._fields.get(name, choices[0])
+        if value not in choices:
+            raise InvalidRequestError(f"{name!r} must be one of {', '.join(choices)}")
+        return str(value)
+
+    def flag(self, name: str) -> bool:
+        """True or false; false, if it is not there."""
+        value = self._fields.get(name, False)
+        if not isinstance(value, bool):
+            raise InvalidRequestError(f"{name!r} must be true or false")
+        return value
+
+
+Area: TypeAlias = "Callable[[Follower, Question], Answer]"
+
+
+def page(question: Question, rows: Sequence[Any], make: Callable[[Any], Any]) -> Answer:
+    """The rows from number ``first`` on, ``count`` of them, and how many there are; only these are made."""
+    count = question.number("count", 50, least=1, most=MOST_ROWS)
+    first = min(question.number("first", 0), max(len(rows) - 1, 0) // count * count)
+    shown = [make(row) for row in rows[first : first + count]]
+    return {"total": len(rows), "first": first, "count": count, "rows": shown}

@@ -1,0 +1,1 @@
+"""``eoslog top``: how a log is doing, in a terminal."""

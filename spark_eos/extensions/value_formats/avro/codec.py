@@ -1,0 +1,257 @@
+"""Avro values of a topic."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_eos.errors import ConfigError, SchemaMismatchError
+from spark_eos.extensions.value_formats.avro.columns import value_fields
+from spark_eos.extensions.value_formats.avro.hazards import (
+    MOST_RECURSIVE_BYTES,
+    has_empty_items,
+    is_recursive,
+)
+from spark_eos.extensions.value_formats.avro.lanes import Lanes
+from spark_eos.extensions.value_formats.avro.resolution import decoder_of
+from spark_eos.extensions.value_formats.avro.types import AvroSchema, parse
+from spark_eos.extensions.value_formats.avro.writing import encoder_of
+from spark_eos.extensions.value_formats.formats import without
+from spark_eos.extensions.value_formats.framing import CONFLUENT, confluent_header, single_object_header
+from spark_eos.extensions.value_formats.settings import ValueSettings, writers
+from spark_eos.log.values.codec import ColumnEncoder, ValueCodec
+from spark_eos.log.values.problems import Problems
+
+__all__ = ["AvroCodec"]
+
+_REFUSALS = (
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    EOFError,
+    StopIteration,
+    OverflowError,
+    AttributeError,
+)
+"""What fastavro raises for a value that does not fit, and for bytes that are none."""
+
+
+def _reader_of(writer: AvroSchema, size: int) -> Callable[..., Any]:
+    """What reads a value of so many bytes without harm to this process: any producer may have made them.
+
+    Raises `ValueError` for a schema by which no value can be read so.
+    """
+    if has_empty_items(writer.type):
+        raise ValueError(
+            "its Avro schema has an array whose items take no bytes, so that a few bytes could stand for any number of "
+            "them: such values are not read one by one"
+        )
+    if size > MOST_RECURSIVE_BYTES and is_recursive(writer.type):
+        from fastavro._read_py import schemaless_reader as careful
+
+        return careful  # Written in Python, which counts how deep it is.
+    from fastavro import schemaless_reader
+
+    return schemaless_reader
+
+
+class AvroCodec(ValueCodec):
+    """Values in Avro's binary encoding, with or without a header."""
+
+    def __init__(self, settings: ValueSettings) -> None:
+        self.settings = settings
+        self.format = settings.format
+        self.settings_text = settings.text
+        self._reader = parse(settings.schema)
+        self._writers: dict[bytes, AvroSchema] = dict(writers(settings))
+        self._fields: list[pa.Field] | None = None
+        framing = settings.framing
+        if framing is None:
+            self._header = b""
+        elif framing is CONFLUENT:
+            self._header = confluent_header(max(0, settings.schema_id))
+        else:
+            self._header = single_object_header(self._reader.fingerprint)
+
+    @property
+    def fields(self) -> Sequence[pa.Field]:
+        if self._fields is None:
+            self._fields = value_fields(self._reader.type)
+        return self._fields
+
+    def encode(self, value: Any) -> bytes:
+        import fastavro
+
+        out = io.BytesIO()
+        out.write(self._header)
+        try:
+            fastavro.schemaless_writer(out, self._reader.parsed, value, strict_allow_default=True)
+        except _REFUSALS as error:
+            raise ValueError(f"it does not fit the topic's Avro schema: {_said(error)}") from error
+        return out.getvalue()
+
+    def from_json(self, value: Any) -> Any:
+        import fastavro
+
+        try:
+            (found,) = fastavro.json_reader(io.StringIO(json.dumps(value)), self._reader.parsed)
+        except (ValueError, TypeError, KeyError, AttributeError, IndexError, StopIteration) as error:
+            raise ValueError(
+                f"it is not the JSON of a value of the topic's Avro schema ({type(error).__name__}: {error}); in "
+                'Avro\'s JSON a value of a union names its type, such as {"string": "x"}'
+            ) from None
+        return found
+
+    def to_json(self, value: Any) -> bytes:
+        import fastavro
+
+        out = io.StringIO()
+        fastavro.json_writer(out, self._reader.parsed, [value])
+        return out.getvalue().encode()
+
+    def decode(self, data: bytes) -> Any:
+        from fastavro.read import SchemaResolutionError
+
+        framing = self.settings.framing
+        name, body = (b"", data) if framing is None else framing.split(data)
+        writer = self._writer(name)
+        read = _reader_of(writer, len(body))
+        buffer = io.BytesIO(body)
+        try:
+            reader = None if writer.text == self._reader.text else self._reader.parsed
+            found = read(buffer, writer.parsed, reader)
+        except SchemaResolutionError as error:
+            raise ValueError(
+                f"it was written with a schema that the topic's cannot read: {_said(error)}"
+            ) from error
+        except RecursionError as error:
+            raise ValueError("its Avro value is nested too deeply") from error
+        except _REFUSALS as error:
+            raise ValueError(f"its bytes are no value of its Avro schema: {_said(error)}") from error
+        left = len(body) - buffer.tell()
+        if left:
+            raise ValueError(f"{left} bytes are left over after the value")
+        return found
+
+    def decode_columns(self, values: pa.Array, fields: Sequence[pa.Field]) -> tuple[list[pa.Array], Problems]:
+        problems = Problems()
+        places = {field.name: place for place, field in enumerate(self.fields)}
+        chosen = [places[field.name] for field in fields]
+        there = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        given = values if len(there) == len(values) else values.take(pa.array(there))
+        parts: list[tuple[np.ndarray[Any, Any], list[pa.Array]]] = []
+        for name, rows in self._groups(given, there, problems):
+            alone = given if len(rows) == len(given) else given.take(pa.array(rows))
+            found = self._decode(name, alone, there[rows], problems)
+            if found is not None:
+                parts.append((there[rows], [found[place] for place in chosen]))
+        if len(parts) == 1 and len(parts[0][0]) == len(values):
+            return [without(array, problems) for array in parts[0][1]], problems
+        return [
+            without(
+                _gathered(field.type, [(rows, arrays[place]) for rows, arrays in parts], len(values)),
+                problems,
+            )
+            for place, field in enumerate(fields)
+        ], problems
+
+    def encoder(self, columns: pa.Schema) -> ColumnEncoder:
+        encoder = encoder_of(self._reader, columns)
+        header = pa.scalar(self._header, pa.binary())
+
+        def encode(batch: pa.RecordBatch) -> tuple[pa.Array, Problems]:
+            from spark_eos.extensions.value_formats.avro.encoder import joined
+
+            problems = Problems()
+            rows, count = np.arange(batch.num_rows), batch.num_rows
+            fields = dict(zip(batch.schema.names, batch.columns, strict=True))
+            bodies = encoder.columns(fields, count, rows, problems)
+            return without(joined(pa.repeat(header, count), bodies), problems), problems
+
+        return encode
+
+    def _groups(self, values: pa.Array, there: Any, problems: Problems) -> list[tuple[bytes, Any]]:
+        """Values by what names their schema."""
+        framing = self.settings.framing
+        if not len(values):
+            return []
+        if framing is None:
+            return [(b"", np.arange(len(values)))]
+        found = Problems()
+        groups = framing.schemas(values, found)
+        problems.move(found, there)
+        return groups
+
+    def _decode(self, name: bytes, values: pa.Array, rows: Any, problems: Problems) -> list[pa.Array] | None:
+        """The columns of values of one schema; None if it cannot be read."""
+        try:
+            decoder = decoder_of(self._writer(name), self._reader)
+        except SchemaMismatchError as error:
+            problems.add(rows, f"it was written with a schema that the topic's cannot read: {error}")
+            return None
+        except ConfigError:
+            raise  # The registry refuses the question: it is no fault of the value.
+        except ValueError as error:
+            problems.add(rows, str(error))
+            return None
+        framing = self.settings.framing
+        found = Problems()
+        lanes = Lanes.of(values, 0 if framing is None else framing.length, found)
+        columns = decoder.columns(lanes)
+        left = np.flatnonzero(lanes.at < lanes.end)
+        if len(left):
+            found.add(left, "bytes are left over after the value")
+        problems.move(found, rows)
+        return columns
+
+    def _writer(self, name: bytes) -> AvroSchema:
+        """The schema that a header names. Raises `ValueError` if there is none."""
+        known = self._writers.get(name)
+        if known is not None:
+            return known
+        if self.settings.framing is not CONFLUENT:
+            raise ValueError(
+                f"no schema has the fingerprint {name.hex()}: add the schema that it was written with to the topic's "
+                "value.writer.schemas"
+            )
+        (number,) = struct.unpack(">I", name)
+        registry = self.settings.registry
+        found = None if registry is None else registry.schema(number)
+        if found is None:
+            where = "" if registry is None else f", and {registry.url} has none"
+            raise ValueError(
+                f"the topic has no schema with id {number}{where}: add it to value.writer.schemas, or set "
+                "schema.registry.url"
+            )
+        if found.kind != "AVRO":
+            raise ValueError(f"the schema with id {number} is not Avro, but {found.kind}")
+        try:
+            schema = self._writers[name] = parse(found.text, found.references)
+        except ConfigError as error:
+            raise ValueError(f"the schema with id {number} cannot be used: {error}") from error
+        return schema
+
+
+def _gathered(type_: pa.DataType, parts: list[tuple[Any, pa.Array]], count: int) -> pa.Array:
+    """Arrays of some rows each as one; null where there is none."""
+    indices = np.full(count, -1, np.int64)
+    length = 0
+    for rows, array in parts:
+        indices[rows] = length + np.arange(len(array))
+        length += len(array)
+    if not parts:
+        return pa.nulls(count, type_)
+    return pa.concat_arrays([array for _, array in parts]).take(pa.array(indices, mask=indices < 0))
+
+
+def _said(error: Exception) -> str:
+    """Fastavro's text, or the kind of error where it has none."""
+    text = str(error).strip()
+    return f"{text} ({type(error).__name__})" if text else type(error).__name__

@@ -1,0 +1,231 @@
+"""The settings of a topic about its values: read, checked together, and kept when they change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from spark_eos.errors import ConfigError, SchemaMismatchError
+from spark_eos.extensions.value_formats.framing import CONFLUENT, SINGLE_OBJECT, Framing
+
+if TYPE_CHECKING:
+    from spark_eos.extensions.value_formats.registry import Registry
+
+__all__ = ["ValueSettings", "check", "kept", "value_settings"]
+
+_FRAMINGS: dict[str, Framing | None] = {
+    "avro": None,
+    "avro-confluent": CONFLUENT,
+    "avro-single-object": SINGLE_OBJECT,
+    "json": None,
+    "json-confluent": CONFLUENT,
+}
+
+
+class ValueSettings(NamedTuple):
+    """What a topic says of its values. ``user_info`` is that of the registry, and never stored.
+
+    ``schema_id`` is -1 and ``schema`` and ``writers`` are empty where they are not set.
+    """
+
+    topic: str
+    format: str
+    schema: str = ""
+    schema_id: int = -1
+    writers: str = ""
+    registry_url: str = ""
+    user_info: str | None = None
+
+    @property
+    def payload(self) -> Literal["avro", "json"]:
+        """What a value is, without its header."""
+        return "avro" if self.format.startswith("avro") else "json"
+
+    @property
+    def text(self) -> str:
+        """All that decides what bytes mean."""
+        return "\0".join((self.format, self.schema, str(self.schema_id), self.writers))
+
+    @property
+    def framing(self) -> Framing | None:
+        """The header of a value."""
+        return _FRAMINGS[self.format]
+
+    @property
+    def registry(self) -> Registry | None:
+        """Where schemas are looked up that the topic does not have."""
+        if not self.registry_url:
+            return None
+        from spark_eos.extensions.value_formats.registry import Registry
+
+        return Registry(self.registry_url, self.user_info)
+
+
+def value_settings(topic: str, config: Mapping[str, str]) -> ValueSettings | None:
+    """The settings of a topic; None if its values are bytes without a format."""
+    format_ = config.get("value.format", "bytes")
+    if format_ == "bytes":
+        return None
+    return ValueSettings(
+        topic,
+        format_,
+        config.get("value.schema", ""),
+        int(config.get("value.schema.id", "-1")),
+        config.get("value.writer.schemas", ""),
+        config.get("schema.registry.url", ""),
+    )
+
+
+def check(topic: str, config: Mapping[str, str], *, typed: bool) -> None:
+    """Raise `ConfigError`, naming the setting, unless the settings of a topic fit together."""
+    settings = value_settings(topic, config)
+    assert settings is not None, "the kernel asks about topics with a format"
+    if typed:
+        raise ConfigError(
+            f"topic {topic!r}: value.format={settings.format} is for values of a Kafka-shaped topic; this one has a "
+            "schema of its own. Leave one of them out"
+        )
+    framed = settings.framing
+    if settings.payload == "avro" and not settings.schema:
+        raise ConfigError(
+            f"topic {topic!r}: value.format={settings.format} needs value.schema, an Avro schema"
+        )
+    if framed is CONFLUENT and settings.schema_id < 0:
+        raise ConfigError(
+            f"topic {topic!r}: value.format={settings.format} needs value.schema.id, the id that written values carry; "
+            "with schema.registry.url, Admin.create_topic asks the registry for it"
+        )
+    if framed is not CONFLUENT:
+        for name in ("value.schema.id", "schema.registry.url"):
+            if config.get(name):
+                raise ConfigError(
+                    f"topic {topic!r}: {name} has no effect with value.format={settings.format}, whose values have no "
+                    "schema id; leave it out, or choose avro-confluent or json-confluent"
+                )
+    if settings.writers and (framed is None or settings.payload == "json"):
+        raise ConfigError(
+            f"topic {topic!r}: value.writer.schemas has no effect with value.format={settings.format}, whose values do "
+            "not say with which schema they were written; leave it out"
+        )
+    if settings.registry_url:
+        from spark_eos.extensions.value_formats.registry import check_url
+
+        check_url(settings.registry_url)
+    _check_schemas(settings)
+
+
+def kept(topic: str, old: Mapping[str, str], new: dict[str, str]) -> dict[str, str]:
+    """The settings of a topic after a change of ``value.schema``: records that are there can still be read.
+
+    The old schema goes into ``value.writer.schemas``. Raises `ConfigError` where values do not say with which schema
+    they were written, and where the new schema cannot read those of the old one.
+    """
+    before, after = value_settings(topic, old), value_settings(topic, new)
+    if before is None or after is None or before.format != after.format or before.payload != "avro":
+        return new
+    from spark_eos.extensions.value_formats.avro.types import parse
+
+    one, other = parse(before.schema), parse(after.schema)
+    if one.fingerprint == other.fingerprint:
+        return new
+    if before.framing is None:
+        raise ConfigError(
+            f"topic {topic!r}: value.schema cannot change with value.format=avro, whose values do not say with which "
+            "schema they were written. Create a topic with value.format=avro-single-object, and copy the records"
+        )
+    if before.framing is CONFLUENT and before.schema_id == after.schema_id:
+        raise ConfigError(
+            f"topic {topic!r}: value.schema changes and value.schema.id={after.schema_id} stays: give the new schema "
+            "an id of its own"
+        )
+    _check_reads(topic, before.schema, after.schema)
+    return {**new, "value.writer.schemas": _with_writer(before, after)}
+
+
+def _check_reads(topic: str, old: str, new: str) -> None:
+    from spark_eos.extensions.value_formats.avro.columns import value_fields
+    from spark_eos.extensions.value_formats.avro.resolution import decoder_of
+    from spark_eos.extensions.value_formats.avro.types import parse
+
+    try:
+        value_fields(parse(new).type)
+        value_fields(parse(old).type)
+    except SchemaMismatchError:
+        return  # Without columns there is no decoder that could tell.
+    try:
+        decoder_of(parse(old), parse(new))
+    except SchemaMismatchError as error:
+        raise ConfigError(
+            f"topic {topic!r}: the new value.schema cannot read the records that are there: {error}"
+        ) from error
+
+
+def _with_writer(before: ValueSettings, after: ValueSettings) -> str:
+    schema = json.loads(before.schema)
+    if before.framing is CONFLUENT:
+        by_id: dict[str, Any] = json.loads(after.writers or "{}")
+        by_id.setdefault(str(before.schema_id), schema)
+        return json.dumps(by_id, separators=(",", ":"))
+    listed: list[Any] = json.loads(after.writers or "[]")
+    if schema not in listed:
+        listed.append(schema)
+    return json.dumps(listed, separators=(",", ":"))
+
+
+def _check_schemas(settings: ValueSettings) -> None:
+    if settings.payload == "avro":
+        from spark_eos.extensions.value_formats.avro.types import parse
+
+        parse(settings.schema)
+        writers(settings)
+    elif settings.schema:
+        from spark_eos.extensions.value_formats.json_schema import check_schema
+
+        check_schema(settings.schema)
+
+
+@lru_cache(maxsize=64)
+def writers(settings: ValueSettings) -> dict[bytes, Any]:
+    """The schemas that a topic has, by what names them in a header. Raises `ConfigError`."""
+    import struct
+
+    from spark_eos.extensions.value_formats.avro.types import parse
+
+    own = parse(settings.schema)
+    if settings.framing is None:
+        return {b"": own}
+    by_id = settings.framing is CONFLUENT
+    try:
+        given: Any = json.loads(settings.writers or ("{}" if by_id else "[]"))
+    except ValueError as error:
+        raise _bad_writers(settings, str(error)) from error
+    kind = type(given).__name__
+    if kind != ("dict" if by_id else "list"):
+        raise _bad_writers(settings, f"it is a {kind}")
+    if not by_id:
+        found = [own, *(parse(_text(schema)) for schema in given)]
+        return {schema.fingerprint: schema for schema in reversed(found)}
+    try:
+        others = {struct.pack(">I", int(number)): parse(_text(schema)) for number, schema in given.items()}
+        # What only reads needs no id of its own.
+        return others if settings.schema_id < 0 else {**others, struct.pack(">I", settings.schema_id): own}
+    except (ValueError, struct.error) as error:
+        raise _bad_writers(settings, str(error)) from error
+
+
+def _text(schema: Any) -> str:
+    """The text of a schema that is given as JSON, or as its text in JSON."""
+    if isinstance(schema, str) and schema.lstrip()[:1] in {"{", "[", '"'}:
+        return schema
+    return json.dumps(schema)
+
+
+def _bad_writers(settings: ValueSettings, reason: str) -> ConfigError:
+    what = (
+        'a JSON object of schemas by id, such as {"7": {"type": "record", ...}}'
+        if settings.framing is CONFLUENT
+        else "a JSON array of schemas"
+    )
+    return ConfigError(f"topic {settings.topic!r}: value.writer.schemas: expected {what} ({reason})")

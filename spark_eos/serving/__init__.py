@@ -1,0 +1,1 @@
+"""Listening sockets of the HTTP servers that this package starts, and the addresses that they are given."""

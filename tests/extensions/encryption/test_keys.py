@@ -1,0 +1,110 @@
+"""Keys in use, and their rotation: when a key may be destroyed, the log is read without it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from spark_eos import Admin, Log, Producer
+from spark_eos.errors import ConfigError, StorePermissionError
+from spark_eos.extensions.encryption.in_use import KeyUse, keys_in_use
+from spark_eos.extensions.encryption.rotation import KeyRotator
+from spark_eos.extensions.encryption.store import EncryptedStore
+from spark_eos.maintenance.rolling import Roller
+from spark_eos.maintenance.vacuum import Vacuum
+from spark_eos.maintenance.verify.verify import verify
+from spark_eos.storage import MemoryStore, Store
+from tests.maintenance.sparse_world import World, everything, small_pages
+
+KEYS = {"one": b"1" * 32, "two": b"2" * 32}
+
+
+class Keys:
+    """Keys in memory."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def key(self, key_id: str) -> bytes | None:
+        return KEYS[key_id] if key_id in self.names else None
+
+
+def keyed(inner: Store, key_id: str, *names: str) -> EncryptedStore:
+    return EncryptedStore(inner, Keys(*names), key_id)
+
+
+@pytest.mark.parametrize("form", ["arrow", "parquet"])
+def test_a_key_that_no_file_has_any_more_may_be_destroyed(form: str) -> None:
+    inner = MemoryStore()
+    with small_pages():
+        world = World(inner, config={"segment.format": form, "file.delete.delay.ms": "0"})
+        plain_then_one(world, inner)
+        before = everything(Log.open(keyed(inner, "one", "one")))
+        found = {one.key_id: one for one in keys_in_use(Log.open(inner))}
+        assert [*found] == [None, "one"]
+        assert found["one"].may_be_destroyed == "no"
+        rotated = KeyRotator(Log.open(keyed(inner, "two", "one", "two"))).run()
+        assert rotated
+        assert KeyRotator(Log.open(keyed(inner, "two", "one", "two"))).run() == []
+        found = {one.key_id: one for one in keys_in_use(Log.open(inner))}
+        assert [*found] == [None, "one", "two"]
+        assert [one.may_be_destroyed for one in found.values()] == ["after vacuum", "after vacuum", "no"]
+        Vacuum(Log.open(inner), min_age_s=0).run(wait=False)
+        assert [one.key_id for one in keys_in_use(Log.open(inner))] == ["two"]
+        assert everything(Log.open(keyed(inner, "two", "two"))) == before
+        assert verify(keyed(inner, "two", "two"), print).is_sound
+
+
+def plain_then_one(world: World, inner: MemoryStore) -> None:
+    """Plain files, plain segments, encrypted segments, and encrypted files at the end of the log."""
+    for number in range(6):
+        world.transaction((b"k%d" % number, b"plain-%d" % number), commit=number % 2 == 0)
+    world.seal()
+    Roller(world.log, tail_rows=1).run()
+    store = keyed(inner, "one", "one")
+    log = Log.open(store)
+    with Producer(log) as producer:
+        for number in range(12):
+            producer.send(world.topic.name, b"value-%d" % number, partition=0).result()
+    Roller(log, tail_rows=1).run()
+    with Producer(log) as producer:
+        producer.send(world.topic.name, b"next", partition=0).result()
+    with Producer(log, {"transactional.id": "t"}) as producer:
+        producer.init_transactions()
+        for commit in (True, False, True):
+            producer.begin_transaction()
+            producer.send(world.topic.name, b"in a transaction", partition=0)
+            producer.flush()
+            producer.commit_transaction() if commit else producer.abort_transaction()
+
+
+def test_a_key_that_was_never_used() -> None:
+    log = Log.create(MemoryStore())
+    assert keys_in_use(log) == []
+    assert keys_in_use(log, "old") == [KeyUse("old")]
+    assert KeyUse("old").may_be_destroyed == "yes"
+
+
+def test_a_file_that_is_not_committed_yet_needs_its_key() -> None:
+    """It counts as unreferenced. Only vacuum, which knows how old it is, says that nothing will refer to it."""
+    store = keyed(MemoryStore(), "one", "one")
+    log = Log.create(store)
+    Admin(log).create_topic("t")
+    with log.stage(log.topic("t")) as writer:
+        writer.append(pa.table({"value": [b"x"]}), 0)
+        writer.finish()
+    (found,) = keys_in_use(log)
+    assert (found.files, found.unreferenced, found.may_be_destroyed) == (1, 1, "after vacuum")
+
+
+def test_rotation_needs_keys() -> None:
+    inner = MemoryStore()
+    log = Log.create(keyed(inner, "one", "one"))
+    Admin(log).create_topic("t")
+    with Producer(log) as producer:
+        producer.send("t", b"x").result()
+    with pytest.raises(ConfigError, match=r"rotation needs the settings encryption\.keys"):
+        KeyRotator(Log.open(inner))
+    with pytest.raises(StorePermissionError, match="no encryption key 'one'"):
+        KeyRotator(Log.open(keyed(inner, "two", "two"))).run()
+    assert [one.key_id for one in keys_in_use(log)] == ["one"]

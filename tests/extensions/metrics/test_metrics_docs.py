@@ -1,0 +1,41 @@
+"""docs/reference/metrics.md is made from the table, and docs/guide/metrics.md names options that exist."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import typer
+
+from spark_eos.cli.command import app
+from spark_eos.extensions.metrics.table import METRICS
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs/guide/metrics.md").read_text("utf-8")
+
+
+def page_maker():
+    path = ROOT / "scripts/metrics_page.py"
+    spec = importlib.util.spec_from_file_location("metrics_page", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_has_the_table():
+    maker = page_maker()
+    text = maker.PAGE.read_text("utf-8")
+    assert text == maker.page(text), "python scripts/metrics_page.py"
+    assert all(f"| `{metric.prometheus_name}` | `{metric.name}` |" in text for metric in METRICS.values())
+
+
+def test_the_commands_exist():
+    command = typer.main.get_command(app).commands["metrics"]
+    options = {name for param in command.params for name in param.opts}
+    found = re.findall(r"^eoslog metrics (.*)", GUIDE, re.MULTILINE)
+    assert len(found) == 3
+    for line in found:
+        assert {word for word in line.split() if word.startswith("--")} <= options
+    for option in re.findall(r"`(--[a-z]+)", GUIDE):
+        assert option in options

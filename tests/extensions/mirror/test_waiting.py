@@ -1,0 +1,322 @@
+"""What a mirror does while Kafka or the store does not answer. Kafka is a list of messages here."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_eos import read_arrow
+from spark_eos.errors import (
+    ConfigError,
+    KafkaTimeoutError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
+from spark_eos.extensions.mirror import kafka_source
+from spark_eos.extensions.mirror.kafka_source import KafkaSource, SourceTopic
+from spark_eos.extensions.mirror.mirroring import Mirror, Mirrored
+from spark_eos.extensions.mirror.offset_map import OffsetMap
+from spark_eos.extensions.mirror.options import MirrorOptions
+from spark_eos.extensions.mirror.positions import positions
+from spark_eos.extensions.mirror.runs import Place
+from spark_eos.extensions.mirror.targets import check_distinct
+from spark_eos.log.clock import Retry
+from spark_eos.log.log import Log
+from spark_eos.storage.memory import MemoryStore
+from spark_eos.testing import Fault, FaultyStore
+from tests.log.fakes import FakeClock
+
+
+class Message:
+    def __init__(self, offset, error=None, value=b"x"):
+        self._offset, self._error, self._value = offset, error, value
+
+    def topic(self):
+        return "t"
+
+    def partition(self):
+        return 0
+
+    def offset(self):
+        return self._offset
+
+    def error(self):
+        return self._error
+
+    def key(self):
+        return None
+
+    def value(self):
+        return self._value
+
+    def headers(self):
+        return None
+
+    def timestamp(self):
+        return 1, 5
+
+    def leader_epoch(self):
+        return 3
+
+
+class Error:
+    def __init__(self, name, *, fatal=False):
+        self._name, self._fatal = name, fatal
+
+    def name(self):
+        return self._name
+
+    def str(self):
+        return f"the error {self._name}"
+
+    def fatal(self):
+        return self._fatal
+
+
+class Listed:
+    """A topic ``t`` with one partition: what each call of ``poll`` gives, and how often the cluster does not answer."""
+
+    address = "kafka:9092"
+
+    def __init__(self, *polls, low=0, high=100):
+        self.polls, self.low, self.high = list(polls), low, high
+        self.silent = 0
+        self.topics = []
+        self.noted, self.closed = [], False
+
+    def cluster_id(self):
+        return "cluster"
+
+    def find(self, names, pattern):
+        return self.describe(names)
+
+    def described_patiently(self, names):
+        if self.silent:
+            self.silent -= 1
+            raise KafkaTimeoutError("Kafka at kafka:9092 does not answer")
+        return self.describe(names)
+
+    def describe(self, names):
+        found = self.topics.pop(0) if len(self.topics) > 1 else (self.topics or ["id"])[0]
+        return {} if found is None else {name: SourceTopic(name, found, 1) for name in names}
+
+    def configs(self, names):
+        return {}
+
+    def bounds(self, topic, partition):
+        return self.low, self.high
+
+    def assign(self, starts):
+        self.starts = starts
+
+    def poll(self, most, timeout_s):
+        return self.polls.pop(0) if self.polls else [Message(self.high, Error("_PARTITION_EOF"))]
+
+    def is_away(self, error):
+        return error.name() == "_TRANSPORT"
+
+    def note(self, offsets):
+        self.noted.append(offsets)
+
+    def close(self):
+        self.closed = True
+
+
+def run(source, store=None, **options):
+    """A mirror until Kafka has no more; what it has done, and what it has said."""
+    clock = FakeClock()
+    log = Log.open_or_create(store or MemoryStore(), clock, Retry(deadline_s=1))
+    said = []
+    mirror = Mirror(log, source, MirrorOptions("m", partitions={"t": [0]}, **options), said.append)
+    return mirror.run(lambda: False, once=True), said, log
+
+
+def values(log):
+    return [one.as_py() for one in read_arrow(log, "t", columns=["value"]).read_all().column("value")]
+
+
+def test_kafka_is_waited_for_and_nothing_is_lost():
+    source = Listed([Message(0), Message(1)])
+    described = source.described_patiently
+    calls = []
+
+    def described_patiently(names):
+        calls.append(names)
+        if len(calls) == 3:  # The first two are those of the beginning.
+            source.silent = 2
+        return described(names)
+
+    source.described_patiently = described_patiently
+    done, said, log = run(source)
+    assert done.records == 2
+    assert len(values(log)) == 2
+    assert said == ["Kafka at kafka:9092 does not answer; it is tried again"] * 2
+    assert source.closed
+    assert source.noted[-1] == {("t", 0): 100}
+
+
+@pytest.mark.parametrize("times", [1, 40])
+@pytest.mark.parametrize(
+    ("fault", "operation", "name"),
+    [
+        (Fault.FAIL_BEFORE, "upload", "*"),
+        (Fault.FAIL_AFTER, "upload", "*"),
+        *((fault, "create", "_log/*") for fault in Fault if fault is not Fault.DELAYED),
+        (Fault.FAIL_BEFORE, "read", "*"),
+    ],
+)
+def test_the_store_is_waited_for(fault, operation, name, times):
+    store = FaultyStore(MemoryStore())
+    source = Listed([Message(0), Message(1)], [Message(2)])
+    polled = source.poll
+
+    def poll(most, timeout_s):
+        if len(source.polls) == 2:
+            store.inject(fault, operation, name, times=times)
+        return polled(most, timeout_s)
+
+    source.poll = poll
+    done, _, log = run(source, store)
+    store.heal()
+    assert done.records == 3
+    assert values(log) == [b"x"] * 3, "once"
+    assert OffsetMap(log, log.state, "m", positions(log.state, "m")[0]).is_same
+
+
+def test_a_broker_that_has_just_started_may_not_know_the_topic():
+    source = Listed([Message(0)])
+    source.topics = ["id", "id", "id", None, "id"]
+    assert run(source)[0] == Mirrored(1, 1)
+    source = Listed([Message(0)])
+    source.topics = ["id", "id", "id", None]
+    with pytest.raises(
+        UnknownTopicOrPartitionError, match="topic 't' of Kafka at kafka:9092 was deleted since"
+    ):
+        run(source)
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "match"),
+    [
+        (Error("_AUTO_OFFSET_RESET"), OffsetOutOfRangeError, "the mirror is at offset 1 of Kafka's t-0"),
+        (
+            Error("TOPIC_AUTHORIZATION_FAILED"),
+            ConfigError,
+            "Kafka refuses t: the error TOPIC_AUTHORIZATION_FAILED",
+        ),
+        (Error("_FATAL", fatal=True), ConfigError, "_FATAL"),
+    ],
+)
+def test_errors_that_end_it(error, raised, match):
+    source = Listed([Message(0), Message(1, error)])
+    with pytest.raises(raised, match=match):
+        run(source)
+    assert source.closed
+
+
+@pytest.mark.parametrize("name", ["_TRANSPORT", "UNKNOWN_TOPIC_OR_PART"])
+def test_errors_that_pass(name):
+    done, _, log = run(Listed([Message(0), Message(1, Error(name)), Message(1)]))
+    assert done.records == len(values(log)) == 2
+
+
+def test_a_record_that_comes_twice_is_taken_once():
+    done, _, log = run(Listed([Message(0, value=b"a"), Message(0, value=b"a")], [Message(1, value=b"b")]))
+    assert done.records == 2
+    assert values(log) == [b"a", b"b"]
+
+
+def test_it_goes_on_where_it_was():
+    store = MemoryStore()
+    run(Listed([Message(0), Message(1)], high=2), store)
+    source = Listed([Message(2)], high=3)
+    done, _, log = run(source, store)
+    assert source.starts[0][:4] == ("t", 0, 2, 3), (
+        "with the leader's epoch, so that Kafka can tell what was cut off"
+    )
+    assert done.records == 1
+    assert len(values(log)) == 3
+
+
+def test_kafka_has_lost_its_end():
+    store = MemoryStore()
+    run(Listed([Message(0), Message(1)], high=2), store)
+    with pytest.raises(
+        OffsetOutOfRangeError, match="t-0 of Kafka ends at offset 1, and the mirror has read it up to 2"
+    ):
+        run(Listed(high=1), store)
+
+
+def test_without_the_client_the_extra_is_named(monkeypatch):
+    def missing(name):
+        raise ImportError(f"No module named {name!r}")
+
+    monkeypatch.setattr(kafka_source, "import_module", missing)
+    with pytest.raises(ConfigError, match=r"pip install .*'spark-eos\[kafka\]'"):
+        KafkaSource({"bootstrap.servers": "x"}, "g", refresh_s=1, tell=print)
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        (
+            {"bootstrap.servers": "x", "isolation.level": "read_uncommitted"},
+            "isolation.level is set by the mirror",
+        ),
+        ({}, "--bootstrap-server"),
+        ({"bootstrap.servers": "x", "nonsense": "1"}, "the settings are refused"),
+    ],
+)
+def test_settings_of_the_client(settings, match):
+    pytest.importorskip("confluent_kafka")
+    with pytest.raises(ConfigError, match=match):
+        KafkaSource(settings, "g", refresh_s=1, tell=print)
+
+
+def test_two_topics_do_not_become_one():
+    with pytest.raises(ConfigError, match="topics 'a' and 't' of Kafka would both become 'x'"):
+        check_distinct({"a": "x", "t": "x"})
+
+
+def test_what_was_read_of_another_topic_is_not_written():
+    store = MemoryStore()
+    source = Listed([Message(0)])
+    source.topics = ["id", "id", "id", "made again"]
+    with pytest.raises(
+        UnknownTopicOrPartitionError, match=r"deleted and created again \(topic id made again\)"
+    ):
+        run(source, store)
+    assert values(Log.open(store)) == []
+
+
+def test_records_that_are_gone_are_not_skipped():
+    store = MemoryStore()
+    run(Listed([Message(0), Message(1)], high=2), store)
+    with pytest.raises(OffsetOutOfRangeError, match="at offset 2 of Kafka's t-0, which begins at offset 4"):
+        run(Listed(low=4), store)
+    done, said, log = run(Listed([Message(4)], low=4), store, accept_loss=True)
+    assert done.records == 1
+    assert said == ["t-0: records 2 to 3 are gone from Kafka and are not mirrored"]
+    offsets = OffsetMap(log, log.state, "m", positions(log.state, "m")[0])
+    assert [offsets.to_log(at) for at in (1, 2, 4)] == [Place(1, True), Place(2, False), Place(2, True)]
+
+
+def test_an_error_of_the_client_is_told_once_until_kafka_answers(monkeypatch):
+    pytest.importorskip("confluent_kafka")
+    said = []
+    source = KafkaSource({"bootstrap.servers": "127.0.0.1:1"}, "g", refresh_s=1, tell=said.append)
+    for name in ("_TRANSPORT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TRANSPORT"):
+        source._hear(Error(name))
+    once = ["Kafka: the error _TRANSPORT", "Kafka: the error _ALL_BROKERS_DOWN"]
+    assert said == once
+    source._again(lambda: "an answer")
+    source._hear(Error("_TRANSPORT"))
+    assert said == [*once, once[0]]
+    monkeypatch.setattr(source, "_consumer", Consumes())
+    source.poll(1, 0.0)
+    source._hear(Error("_TRANSPORT"))
+    assert said == [*once, once[0], once[0]]
+
+
+class Consumes:
+    def consume(self, most, timeout_s):
+        return [Message(0)]

@@ -1,0 +1,87 @@
+"""Which records of Kafka a mirror has not sent, by its offset map: against a look at each record."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from spark_eos.extensions.mirror.moving.back import Back
+from spark_eos.extensions.mirror.out import out_map
+from spark_eos.extensions.mirror.out.out_map import OutMap
+from spark_eos.extensions.mirror.out.position import map_topic
+from spark_eos.extensions.mirror.runs import MapRow, Run
+
+TOPIC, MAP = "orders", map_topic("m", "orders")
+
+
+class Target:
+    """Two topics of one partition: the committed records by offset, where markers leave gaps."""
+
+    def __init__(self, mirrored, rows):
+        self.topics = {TOPIC: dict.fromkeys(mirrored, b""), MAP: rows}
+        self.read = 0
+
+    def bounds(self, name, _):
+        return min(self.topics[name], default=0), self.ends(name, 1)[0]
+
+    def ends(self, name, _):
+        return [max(self.topics[name], default=-1) + 1]
+
+    def record_at(self, name, partition, offset):
+        return next(self.records(name, partition, offset), None)
+
+    def records(self, name, _, first, end=None):
+        self.read += 1
+        for offset, value in sorted(self.topics[name].items()):
+            if offset >= first and (end is None or offset < end):
+                yield offset, value
+
+
+def made(chance):
+    """Transactions of the mirror, of producers in Kafka and markers, in some order: the target, and what was sent."""
+    at = log = 0
+    mirrored, others, rows, runs, end = [], [], {}, [], None
+    for _ in range(chance.randint(0, 12)):
+        count = chance.randint(1, 3)
+        if chance.random() < 0.15:
+            others += range(at, at + count)
+        else:
+            mirrored += range(at, at + count)
+            runs.append(Run(at, log, count))
+            log += count
+        at += count + chance.randint(0, 2)
+        if runs and chance.random() < 0.5:
+            rows[2 * len(rows)] = MapRow(end, tuple(runs)).data
+            end, runs = runs[-1].end, []
+    if runs:
+        rows[2 * len(rows)] = MapRow(end, tuple(runs)).data
+    return Target([*mirrored, *others], rows), others, at
+
+
+@pytest.mark.parametrize("at_a_time", [1, 2, 100_000])
+def test_the_first_record_that_was_not_sent(monkeypatch, at_a_time):
+    monkeypatch.setattr(out_map, "_RUNS", at_a_time)
+    met = set()
+    for seed in range(400):
+        chance = random.Random(seed)
+        target, others, length = made(chance)
+        back = Back.__new__(Back)
+        back._target = target
+        first = chance.randint(0, length)
+        end = chance.randint(first, length)
+        offsets = OutMap(target, "m", TOPIC, 0, (length, length))
+        wanted = min((one for one in others if first <= one < end), default=None)
+        assert back._other(TOPIC, 0, offsets, first, end) == wanted, seed
+        met.add(wanted is None)
+    assert met == {True, False}
+
+
+def test_a_thousand_transactions_are_read_in_one_pass():
+    """A look at each of them would take minutes."""
+    rows = {at: MapRow((2 * at, at) if at else None, (Run(2 * at, at, 1),)).data for at in range(1000)}
+    target = Target(range(0, 2000, 2), rows)
+    back = Back.__new__(Back)
+    back._target = target
+    assert back._other(TOPIC, 0, OutMap(target, "m", TOPIC, 0, (2000, 1000)), 0, 2000) is None
+    assert target.read < 30

@@ -1,0 +1,89 @@
+"""A real Chromium and the page in it: what the browser tests share."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_eos.extensions.ui.security import Access
+from spark_eos.extensions.ui.server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from playwright.sync_api import Browser, Page
+
+    from spark_eos.extensions.ui.follower import Follower
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+PATIENCE_MS = 60_000
+"""So long the tests wait for what is to be seen: a browser beside other tests is slow."""
+PICTURES = os.environ.get("EOSLOG_UI_PICTURES")
+"""A folder for the pictures of docs/guide/ui.md."""
+
+in_chromium = pytest.mark.skipif(
+    not CHROMIUM.exists(), reason="Chromium is not here: apt-get install --no-install-recommends chromium"
+)
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """The browser."""
+    from playwright.sync_api import expect, sync_playwright
+
+    expect.set_options(timeout=PATIENCE_MS)
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=str(CHROMIUM), headless=True, args=ARGUMENTS)
+        yield made
+        made.close()
+
+
+@contextmanager
+def served(followers: Sequence[Follower], access: Access | None = None, **options: Any) -> Iterator[Server]:
+    """The page of some logs, served until the end, which waits for the server's own."""
+    server = Server(followers, access or Access(), **options)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        yield server
+    finally:  # A test that fails is not to wait for ever.
+        server.stop()
+        thread.join(60)
+    assert not thread.is_alive()
+
+
+@contextmanager
+def opened(browser: Browser, url: str, width: int = 1280, **options: Any) -> Iterator[Page]:
+    """A page that has begun to follow the log. What it logs as an error, or fails of, fails the test."""
+    problems: list[str] = []
+    with browser.new_context(viewport={"width": width, "height": 800}, **options) as context:
+        page = context.new_page()
+        page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto(url)
+        page.wait_for_selector("#live.on")
+        yield page
+    assert problems == []
+
+
+def go(page: Page, view: str) -> None:
+    """Another view of the page, by its address, when it is there."""
+    page.goto(page.url.partition("#")[0] + view)
+    page.wait_for_selector("#stale + div > *", state="attached")
+
+
+def picture(page: Page, name: str) -> None:
+    """A picture for the documentation, if they are made."""
+    if PICTURES:
+        page.wait_for_timeout(3000)
+        page.screenshot(path=f"{PICTURES}/{name}.png")

@@ -1,0 +1,32 @@
+"""Rates and lags over time."""
+
+from __future__ import annotations
+
+from spark_eos import Admin, Log, Producer
+from spark_eos.extensions.ui.series import SAMPLES, Series
+from spark_eos.storage import MemoryStore
+
+
+def test_rates_of_what_was_quiet_for_longer_than_samples_are_kept():
+    log = Log.create(MemoryStore())
+    Admin(log).create_topic("t", 2)
+    series = Series(lambda: 0.0)
+    with Producer(log) as producer:
+        producer.send("t", b"x", partition=1)
+    for second in range(SAMPLES + 20):
+        series.add(log.follow(), second * 1000)
+    with Producer(log) as producer:
+        for _ in range(10):
+            producer.send("t", b"x", partition=1)
+    series.add(log.follow(), (SAMPLES + 21) * 1000)
+    topic_id = log.state.topics["t"].topic_id
+    rates = [point.value for point in series.partition_rates((topic_id, 1))]
+    assert len(rates) == SAMPLES - 1
+    assert set(rates[:-1]) == {0.0}
+    assert rates[-1] == 5.0
+    assert series.topic_rates(topic_id)[-1].value == 5.0
+    assert set(series.partition_rates_now()) == {(topic_id, 1)}
+    assert series.totals[topic_id].offsets == 11
+    Admin(log).delete_topic("t")
+    series.add(log.follow(), (SAMPLES + 22) * 1000)
+    assert series.totals == {}

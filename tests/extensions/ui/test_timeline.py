@@ -1,0 +1,160 @@
+"""What the history reads and applies: each entry once, however many browsers watch and however long it is."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from spark_eos import Admin, Log, Producer
+from spark_eos.extensions.ui import timeline
+from spark_eos.extensions.ui.areas.history import entries
+from spark_eos.extensions.ui.follower import Follower
+from spark_eos.extensions.ui.question import Question
+from spark_eos.log import paths
+from spark_eos.protocol.actions import CreateTopic, Entry, Request
+from spark_eos.protocol.encoding.entries import encode_entry
+from spark_eos.storage import MemoryStore
+from tests.log.fakes import Waiting
+from verification.retiring import RETIRED_AT_ONCE
+
+
+def write(log, count):
+    with Producer(log) as producer:
+        for _ in range(count):
+            producer.send("orders", b"x").get()
+
+
+def made(length, snapshot_interval=100_000):
+    log = Log.create(MemoryStore(), snapshot_interval=snapshot_interval, config=RETIRED_AT_ONCE)
+    Admin(log).create_topic("orders", 1)
+    write(log, length)
+    return log
+
+
+@pytest.fixture
+def applied(monkeypatch):
+    """The entries that the history applies; each takes a while, so that browsers which ask at once meet."""
+    found = []
+
+    def counted(state, entry):
+        found.append(entry.seq)
+        time.sleep(0.001)
+        return apply_entry(state, entry)
+
+    apply_entry = timeline.apply_entry
+    monkeypatch.setattr(timeline, "apply_entry", counted)
+    monkeypatch.setattr(timeline, "state_at", lambda *_: pytest.fail("it goes back to a snapshot"))
+    return found
+
+
+def asked_by(follower, watchers, **fields):
+    """What so many browsers get that ask at once, which is the same for all."""
+    answers = []
+    ready = threading.Barrier(watchers)
+
+    def ask():
+        ready.wait()
+        answers.append(entries(follower, Question(fields)))
+
+    threads = [threading.Thread(target=ask) for _ in range(watchers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == watchers
+    assert all(one == answers[0] for one in answers)
+    return answers[0]
+
+
+@pytest.mark.deep("1-300", "12-300")
+@pytest.mark.parametrize("length", [10, 300])
+@pytest.mark.parametrize("watchers", [1, 12])
+def test_a_poll_costs_one_read_of_each_new_entry(length, watchers, request):
+    log = made(length)
+    follower = Follower(log.store, clock=Waiting())
+    asked_by(follower, watchers)
+    applied = request.getfixturevalue("applied")
+    for new in (1, 3, 0):
+        write(log, new)
+        first = follower.state.seq + 1
+        follower.poll()
+        requests = sum(follower.store.requests.values())
+        answer = asked_by(follower, watchers)
+        fresh = list(range(first, follower.state.seq + 1))
+        assert applied == fresh
+        assert sum(follower.store.requests.values()) - requests == len(fresh)
+        shown = answer["rows"][: len(fresh)]
+        assert [(row["seq"], row["judged"]) for row in shown] == [(seq, True) for seq in reversed(fresh)]
+        applied.clear()
+
+
+def test_what_was_refused_is_known_from_the_state_before():
+    log = made(5)
+    follower = Follower(log.store, clock=Waiting())
+    asked_by(follower, 1)
+    seq = log.follow().seq + 1
+    again = Request(b"r" * 16, log.state.timestamp_ms, (CreateTopic("orders", "another id", 1),), "late")
+    name = paths.entry(seq, log.state.entries_per_folder)
+    log.store.create(name, encode_entry(Entry(seq, (again,), log.state.lineage)))
+    follower.poll()
+    newest = asked_by(follower, 1)["rows"][0]
+    assert (newest["seq"], newest["judged"]) == (seq, True)
+    assert newest["requests"][0]["refused"].startswith("TopicExistsError: topic 'orders'")
+
+
+def test_a_browser_that_comes_back_begins_at_a_snapshot(monkeypatch):
+    log = made(0, snapshot_interval=200)
+    follower = Follower(log.store, clock=Waiting())
+    asked_by(follower, 1)
+    write(log, 450)
+    log.maintenance.snapshot()
+    follower.poll()
+    applied = []
+    apply_entry = timeline.apply_entry
+
+    def counted(state, entry):
+        applied.append(entry.seq)
+        return apply_entry(state, entry)
+
+    monkeypatch.setattr(timeline, "apply_entry", counted)
+    before = follower.store.requests["read"]
+    rows = asked_by(follower, 3)["rows"]
+    assert len(applied) == len(rows) == 50
+    assert all(row["judged"] for row in rows)
+    assert follower.store.requests["read"] - before <= 50 + 200 + 1
+
+
+def test_retired_and_damaged_entries_end_the_chain(monkeypatch):
+    log = made(20)
+    follower = Follower(log.store, clock=Waiting())
+    asked_by(follower, 1)
+    write(log, 5)
+    follower.poll()
+    damaged = follower.state.seq - 3
+    read = follower.store.read
+
+    def spoiled(name, *place):
+        data = read(name, *place)
+        return data.slice(0, 5) if name == paths.entry(damaged, log.state.entries_per_folder) else data
+
+    monkeypatch.setattr(follower.store, "read", spoiled)
+    rows = asked_by(follower, 2)["rows"]
+    assert [row["seq"] for row in rows][:5] == list(range(damaged + 3, damaged - 2, -1))
+    assert "problem" in rows[3]
+    assert [row["judged"] for row in rows[:3]] == [False] * 3
+    assert rows[4]["judged"]
+    write(log, 1)
+    follower.poll()
+    assert asked_by(follower, 2)["rows"][0]["judged"]
+
+
+def test_another_log_in_the_same_place_begins_anew():
+    log = made(5)
+    follower = Follower(log.store, clock=Waiting())
+    before = asked_by(follower, 1)["rows"]
+    follower.log = Log.open(follower.store)
+    line = follower.memory["time line"]
+    assert asked_by(follower, 1)["rows"] == before
+    assert follower.memory["time line"] is not line

@@ -1,0 +1,80 @@
+"""The codec of a topic: what is refused of values and of changes of its settings."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from spark_eos import Admin
+from spark_eos.errors import ConfigError
+from spark_eos.extensions.value_formats.formats import codec_for
+from spark_eos.extensions.value_formats.settings import ValueSettings
+from tests.extensions.value_formats.schemas import of, written
+
+ONE = of("R", [{"name": "n", "type": "int"}])
+TWO = of("R", [{"name": "n", "type": "long"}])
+
+
+@pytest.mark.parametrize("format_", ["avro", "avro-single-object", "avro-confluent"])
+def test_bytes_that_are_left_over(format_):
+    codec = codec_for(ValueSettings("t", format_, json.dumps(ONE), 3))
+    good = codec.encode({"n": 1})
+    assert good.endswith(written(ONE, {"n": 1}))
+    columns, problems = codec.decode_columns(pa.array([good, good + b"\0", good]), codec.fields)
+    assert columns[0].to_pylist() == [1, None, 1]
+    assert problems.reasons == {1: "bytes are left over after the value"}
+    with pytest.raises(ValueError, match="1 bytes are left over"):
+        codec.decode(good + b"\0")
+
+
+def test_a_new_schema_needs_an_id_of_its_own():
+    admin = Admin("memory://ids")
+    config = {"value.format": "avro-confluent", "value.schema": json.dumps(ONE), "value.schema.id": 1}
+    admin.create_topic("t", config=config)
+    with pytest.raises(ConfigError, match=r"value.schema changes and value.schema.id=1 stays"):
+        admin.alter_topic("t", config={"value.schema": json.dumps(TWO)})
+    admin.alter_topic("t", config={"value.schema": json.dumps(TWO), "value.schema.id": 2})
+    found = admin.describe_topic("t").config
+    assert json.loads(found["value.writer.schemas"]) == {"1": ONE}
+    assert found["value.schema.id"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"value.schema": "1"}, "has no effect without value.format"),
+        ({"value.format": "avro"}, "needs value.schema"),
+        ({"value.format": "avro-confluent", "value.schema": '"int"'}, "needs value.schema.id"),
+        ({"value.format": "json", "value.schema.id": 1}, "value.schema.id has no effect"),
+        (
+            {"value.format": "avro", "value.schema": '"int"', "value.writer.schemas": "[]"},
+            "has no effect with value.f",
+        ),
+        (
+            {"value.format": "avro-single-object", "value.schema": '"int"', "value.writer.schemas": "{}"},
+            "expected a JSON array of schemas",
+        ),
+        (
+            {
+                "value.format": "avro-confluent",
+                "value.schema": '"int"',
+                "value.schema.id": 1,
+                "value.writer.schemas": '{"x": "int"}',
+            },
+            "expected a JSON object of schemas by id",
+        ),
+    ],
+)
+def test_settings_that_do_not_fit_together(config, says):
+    admin = Admin("memory://fit")
+    with pytest.raises(ConfigError, match=says):
+        admin.create_topic("t", config=config)
+
+
+def test_a_topic_with_columns_has_no_format():
+    with pytest.raises(ConfigError, match="has a schema of its own"):
+        Admin("memory://both").create_topic(
+            "t", config={"value.format": "json"}, schema=pa.schema({"n": pa.int64()})
+        )

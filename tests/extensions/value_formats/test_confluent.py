@@ -1,0 +1,306 @@
+"""Confluent's wire format, held against Confluent's own serializers, and against bytes that they wrote.
+
+The serializers need packages beside confluent-kafka (its extras ``avro`` and ``json``). Where these are missing, the
+bytes that they wrote once are compared, which are in this file:
+``python -m tests.extensions.value_formats.test_confluent`` writes them.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+
+import pyarrow as pa
+import pytest
+
+from spark_eos import Admin, Consumer, Producer, TopicPartition
+from spark_eos.errors import ConfigError, RecordDeserializationError, SchemaRegistryError
+from spark_eos.log.topics import codec_of
+from tests.extensions.value_formats.registry_server import RegistryServer
+from tests.extensions.value_formats.schemas import EVERY, example, of
+
+NUMBER = of("Number", [{"name": "n", "type": "long"}])
+WIDER = of("Number", [{"name": "n", "type": "double"}, {"name": "unit", "type": "string", "default": "m"}])
+PERSON = {
+    "type": "object",
+    "title": "Person",
+    "properties": {"name": {"type": "string"}, "age": {"type": ["null", "integer"]}},
+    "required": ["name"],
+}
+HEADER = b"\x00\x00\x00\x00\x64"  # The registry of the tests gives the id 100 first.
+
+SAMPLE = bytes.fromhex(
+    "000000006401ffffffff0ffeffffffffffffffff010000003f9c7500883ce4377e0400ff146e61c3af766520e2989561"
+    "626364020402ffffffffffffffffff01000404020261000000000202610200000000000000f83f020000000000000440"
+    "0000000279000a04808080808040040874657874020000000000000000c902f8bbc60388e3c3de1b01aac4daa2e8beb0"
+    "06aab4fab2acbf8fe93180f397b1c168ffffddf2dfffdfdc014866383164346661652d376465632d313164302d613736"
+    "352d30306130633931653662663620b4c4b357a5793b85f675ddc000000001ff172b5af0010100000002000000030000"
+    "000e61732074657874"
+)
+"""`example()` as confluent-kafka 2.16.1 wrote it, with `EVERY`."""
+
+JSON_SAMPLE = bytes.fromhex("00000000647b226e616d65223a225a6fc3ab222c22616765223a377d")
+"""A person as its JSONSerializer wrote it."""
+
+
+@pytest.fixture
+def registry():
+    with RegistryServer() as server:
+        yield server
+
+
+def confluent(registry):
+    """Confluent's client, or a skip with the reason."""
+    module = pytest.importorskip(
+        "confluent_kafka.schema_registry",
+        reason="Confluent's serializers need confluent-kafka[avro,json]",
+        exc_type=ImportError,
+    )
+    return module.SchemaRegistryClient({"url": registry.url})
+
+
+def context():
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    return SerializationContext("orders", MessageField.VALUE)
+
+
+def codec(config):
+    with_log = Admin(f"memory://confluent-{id(config)}")
+    with_log.create_topic("orders", config=config)
+    return codec_of(with_log._log().topic("orders"))
+
+
+def test_what_confluents_serializer_writes_is_read(registry):
+    client = confluent(registry)
+    from confluent_kafka.schema_registry.avro import AvroSerializer
+
+    data = AvroSerializer(client, json.dumps(EVERY))(example(), context())
+    assert data == SAMPLE, (
+        "another version writes other bytes: python -m tests.extensions.value_formats.test_confluent"
+    )
+    number = registry.subjects["orders-value"][0]
+    found = codec(
+        {"value.format": "avro-confluent", "value.schema": json.dumps(EVERY), "value.schema.id": number}
+    )
+    assert found.decode(data) == {**example(), "uuid": found.decode(data)["uuid"]}
+
+
+def test_what_is_written_here_confluents_deserializer_reads(registry):
+    client = confluent(registry)
+    from confluent_kafka.schema_registry.avro import AvroDeserializer
+
+    config = {
+        "value.format": "avro-confluent",
+        "value.schema": json.dumps(EVERY),
+        "schema.registry.url": registry.url,
+    }
+    ours = codec(config)
+    theirs = AvroDeserializer(client)
+    value = example()
+    read = theirs(ours.encode(value), context())
+    assert {**read, "uuid": str(read["uuid"])} == value
+    columns, _ = ours.decode_columns(pa.array([ours.encode(value)], pa.binary()), ours.fields)
+    batch = pa.RecordBatch.from_arrays(columns, names=[field.name for field in ours.fields])
+    encoded, problems = ours.encoder(batch.schema)(batch)
+    assert not problems
+    read = theirs(encoded[0].as_py(), context())
+    assert {**read, "uuid": str(read["uuid"])} == value
+
+
+def test_json_of_confluents_serializer_there_and_back(registry):
+    client = confluent(registry)
+    module = pytest.importorskip("confluent_kafka.schema_registry.json_schema", exc_type=ImportError)
+    text = json.dumps(PERSON)
+    ours = codec(
+        {"value.format": "json-confluent", "value.schema": text, "schema.registry.url": registry.url}
+    )
+    data = module.JSONSerializer(text, client)({"name": "Zoë", "age": 7}, context())
+    assert data == JSON_SAMPLE
+    assert ours.decode(data) == {"name": "Zoë", "age": 7}
+    assert module.JSONDeserializer(text, schema_registry_client=client)(
+        ours.encode({"name": "Zoë"}), context()
+    ) == {"name": "Zoë"}
+
+
+def test_the_sample_is_read_without_confluents_packages():
+    found = codec(
+        {"value.format": "avro-confluent", "value.schema": json.dumps(EVERY), "value.schema.id": 100}
+    )
+    assert SAMPLE[:5] == HEADER
+    value = found.decode(SAMPLE)
+    assert {**value, "uuid": str(value["uuid"])} == example()
+    assert found.encode(example()) == SAMPLE
+    columns, problems = found.decode_columns(pa.array([SAMPLE, SAMPLE]), found.fields)
+    assert not problems
+    batch = pa.RecordBatch.from_arrays(columns, names=[field.name for field in found.fields])
+    assert found.encoder(batch.schema)(batch)[0].to_pylist() == [SAMPLE, SAMPLE]
+    person = codec(
+        {"value.format": "json-confluent", "value.schema": json.dumps(PERSON), "value.schema.id": 100}
+    )
+    assert person.decode(JSON_SAMPLE) == {"name": "Zoë", "age": 7}
+    assert json.loads(person.encode({"name": "Zoë", "age": 7})[5:]) == {"name": "Zoë", "age": 7}
+
+
+# -- The registry -----------------------------------------------------------------------------------------
+
+
+def test_a_topic_takes_the_newest_schema_of_its_subject(registry):
+    registry.add("orders-value", NUMBER)
+    number = registry.add("orders-value", WIDER)
+    admin = Admin("memory://newest")
+    admin.create_topic(
+        "orders", config={"value.format": "avro-confluent", "schema.registry.url": registry.url}
+    )
+    config = admin.describe_topic("orders").config
+    assert (json.loads(config["value.schema"]), config["value.schema.id"]) == (WIDER, str(number))
+    with pytest.raises(ConfigError, match=r"has no subject 'others-value': give value.schema"):
+        admin.create_topic(
+            "others", config={"value.format": "avro-confluent", "schema.registry.url": registry.url}
+        )
+    assert admin.list_topics() == ["orders"]
+
+
+def test_schemas_are_registered_and_looked_up_once(registry):
+    admin = Admin("memory://registered")
+    config = {
+        "value.format": "avro-confluent",
+        "value.schema": json.dumps(NUMBER),
+        "schema.registry.url": registry.url,
+    }
+    admin.create_topic("orders", config=config)
+    with Producer("memory://registered") as producer:
+        producer.send("orders", {"n": 1})
+    admin.alter_topic("orders", config={"value.schema": json.dumps(WIDER)})
+    found = admin.describe_topic("orders").config
+    assert found["value.schema.id"] == "101"
+    assert json.loads(found["value.writer.schemas"]) == {"100": NUMBER}
+    assert [*registry.subjects] == ["orders-value"]
+    with Producer("memory://registered") as producer:
+        producer.send("orders", {"n": 2.5, "unit": "km"})
+        # A third program has registered one more, of which the topic does not know.
+        other = registry.add("orders-value", of("Number", [{"name": "n", "type": "int"}]))
+        for _ in range(3):
+            producer.send("orders", b"\x00" + other.to_bytes(4, "big") + b"\x08")
+    before = len(registry.calls)
+    consumer = Consumer("memory://registered", {"auto.offset.reset": "earliest"})
+    consumer.assign([TopicPartition("orders", 0)])
+    four = {"n": 4.0, "unit": "m"}
+    assert [record.value for record in consumer.poll()] == [
+        {"n": 1.0, "unit": "m"},
+        {"n": 2.5, "unit": "km"},
+        four,
+        four,
+        four,
+    ]
+    assert registry.calls[before:] == [("GET", f"/schemas/ids/{other}")]
+
+
+def test_schemas_that_refer_to_others(registry):
+    inner = of("org.Inner", [{"name": "x", "type": "int"}])
+    registry.add("inner", inner)
+    outer = of("Outer", [{"name": "i", "type": "org.Inner"}])
+    number = registry.add(
+        "orders-value", outer, references=[{"name": "org.Inner", "subject": "inner", "version": 1}]
+    )
+    own = of("Outer", [{"name": "i", "type": inner}])
+    found = codec(
+        {
+            "value.format": "avro-confluent",
+            "value.schema": json.dumps(own),
+            "value.schema.id": 5,
+            "schema.registry.url": registry.url,
+        }
+    )
+    data = b"\x00" + number.to_bytes(4, "big") + b"\x0e"
+    assert found.decode(data) == {"i": {"x": 7}}
+    columns, problems = found.decode_columns(pa.array([data]), found.fields)
+    assert not problems
+    assert columns[0].to_pylist() == [{"x": 7}]
+
+
+def test_replies_that_refuse_are_closed(registry, monkeypatch):
+    """Each holds a connection until then."""
+    refused, urlopen = [], urllib.request.urlopen
+
+    def asked(*arguments, **named):
+        try:
+            return urlopen(*arguments, **named)
+        except urllib.error.HTTPError as error:
+            refused.append(error)
+            raise
+
+    monkeypatch.setattr(urllib.request, "urlopen", asked)
+    test_a_registry_that_fails_makes_no_dead_letters(registry)
+    assert {one.code for one in refused} == {401, 404, 503}
+    assert all(one.fp.closed for one in refused)
+
+
+def test_a_registry_that_fails_makes_no_dead_letters(registry):
+    """What cannot be looked up now is not broken: an error of the whole read, also where broken values are allowed."""
+    found = codec(
+        {
+            "value.format": "avro-confluent",
+            "value.schema": json.dumps(NUMBER),
+            "value.schema.id": 5,
+            "schema.registry.url": registry.url,
+        }
+    )
+    data = pa.array([b"\x00\x00\x00\x00\x77\x02"])
+    _, problems = found.decode_columns(data, found.fields)
+    assert "the topic has no schema with id 119, and http://127" in problems.reasons[0]
+    registry.down = True
+    with pytest.raises(SchemaRegistryError, match=r"HTTP 503.*value.writer.schemas"):
+        found.decode_columns(data, found.fields)
+    with pytest.raises(SchemaRegistryError):
+        found.decode(data[0].as_py())
+    registry.down, registry.user_info = False, "a:b"
+    with pytest.raises(ConfigError, match=r"HTTP 401.*schema.registry.basic.auth.user.info"):
+        found.decode_columns(data, found.fields)
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("localhost:8081", "expected a URL"),
+        ("http://me:secret@host", "user and password"),
+        ("ftp://x", "expected a URL"),
+    ],
+)
+def test_urls(url, says):
+    config = {"value.format": "avro-confluent", "value.schema": '"int"', "value.schema.id": 1}
+    with pytest.raises(ConfigError, match=says):
+        Admin("memory://urls").create_topic("t", config={**config, "schema.registry.url": url})
+
+
+def test_the_consumer_names_the_record():
+    admin = Admin("memory://named")
+    admin.create_topic(
+        "orders",
+        config={"value.format": "avro-confluent", "value.schema": json.dumps(NUMBER), "value.schema.id": 1},
+    )
+    with Producer("memory://named") as producer:
+        producer.send("orders", {"n": 1})
+        producer.send("orders", b"\x00\x00\x00\x00\x02\x02")
+    consumer = Consumer("memory://named", {"auto.offset.reset": "earliest"})
+    consumer.assign([TopicPartition("orders", 0)])
+    assert [record.value for record in consumer.poll()] == [{"n": 1}]
+    with pytest.raises(
+        RecordDeserializationError, match=r"orders-0 at offset 1.*no schema with id 2"
+    ) as caught:
+        consumer.poll()
+    assert (caught.value.topic_partition, caught.value.offset) == (TopicPartition("orders", 0), 1)
+
+
+if __name__ == "__main__":
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.schema_registry.avro import AvroSerializer
+    from confluent_kafka.schema_registry.json_schema import JSONSerializer
+
+    with RegistryServer() as server:
+        made = AvroSerializer(SchemaRegistryClient({"url": server.url}), json.dumps(EVERY))
+        print(made(example(), context()).hex())  # noqa: T201
+    with RegistryServer() as server:
+        made = JSONSerializer(json.dumps(PERSON), SchemaRegistryClient({"url": server.url}))
+        print(made({"name": "Zoë", "age": 7}, context()).hex())  # noqa: T201

@@ -1,0 +1,278 @@
+"""JSON values as columns and one by one, with a JSON Schema and without."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import random
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from spark_eos.errors import ConfigError, SchemaMismatchError
+from spark_eos.extensions.value_formats import json_codec
+from spark_eos.extensions.value_formats.formats import codec_for
+from spark_eos.extensions.value_formats.json_schema import schema_fields
+from spark_eos.extensions.value_formats.settings import ValueSettings
+
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "age": {"type": ["null", "integer"], "minimum": 0},
+        "height": {"type": "number"},
+        "member": {"type": "boolean"},
+        "born": {"type": "string", "format": "date"},
+        "seen": {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "home": {"$ref": "#/$defs/Place"},
+        "scores": {"type": "object", "additionalProperties": {"type": "number"}},
+        "kind": {"enum": ["a", "b"]},
+    },
+    "required": ["name", "age"],
+    "$defs": {"Place": {"type": "object", "properties": {"town": {"type": "string"}}}},
+}
+PLAIN = pa.schema(
+    [
+        ("n", pa.int64()),
+        ("d", pa.float64()),
+        ("t", pa.string()),
+        ("b", pa.bool_()),
+        ("l", pa.list_(pa.field("element", pa.int64()))),
+        ("s", pa.struct([("x", pa.string())])),
+    ]
+)
+
+
+def codec(schema=None, format_="json"):
+    return codec_for(ValueSettings("t", format_, "" if schema is None else json.dumps(schema), 7))
+
+
+def columns(values, fields, schema=None):
+    found, problems = codec(schema).decode_columns(pa.array(values, pa.binary()), list(fields))
+    names = [field.name for field in fields]
+    return [
+        dict(zip(names, row, strict=True)) for row in zip(*[one.to_pylist() for one in found], strict=True)
+    ], problems
+
+
+def test_the_columns_of_a_json_schema():
+    assert {field.name: field.type for field in schema_fields(json.dumps(PERSON))} == {
+        "name": pa.string(),
+        "age": pa.int64(),
+        "height": pa.float64(),
+        "member": pa.bool_(),
+        "born": pa.date32(),
+        "seen": pa.timestamp("us", "UTC"),
+        "tags": pa.list_(pa.field("element", pa.string())),
+        "home": pa.struct([("town", pa.string())]),
+        "scores": pa.map_(pa.field("key", pa.string(), nullable=False), pa.float64()),
+        "kind": pa.string(),
+    }
+
+
+def test_rows_there_and_back():
+    row = {
+        "name": "Zoë",
+        "age": None,
+        "height": 1.75,
+        "member": True,
+        "born": dt.date(1969, 7, 20),
+        "seen": dt.datetime(2026, 11, 24, 1, 2, 3, 456789, dt.timezone.utc),
+        "tags": ["x", ""],
+        "home": {"town": "Łódź"},
+        "scores": [("a", 1.0)],
+        "kind": "b",
+    }
+    fields = schema_fields(json.dumps(PERSON))
+    batch = pa.RecordBatch.from_pylist([row, {"name": "b", "age": 3}], schema=pa.schema(fields))
+    values, problems = codec(PERSON).encoder(batch.schema)(batch)
+    assert not problems
+    assert json.loads(values[0].as_py()) == {
+        **{name: row[name] for name in ("name", "age", "height", "member", "tags", "home", "kind")},
+        "born": "1969-07-20",
+        "seen": "2026-11-24T01:02:03.456789Z",
+        "scores": {"a": 1.0},
+    }
+    assert values[1].as_py() == b'{"name":"b","age":3}'
+    found, problems = columns(values.to_pylist(), fields, PERSON)
+    assert not problems
+    assert found == batch.to_pylist()
+
+
+def test_rows_that_the_schema_refuses():
+    batch = pa.record_batch({"name": ["a", None, "c"], "age": pa.array([-1, 1, 2], pa.int64())})
+    values, problems = codec(PERSON).encoder(batch.schema)(batch)
+    assert sorted(problems.reasons) == [0, 1]
+    assert "age must be bigger than or equal to 0" in problems.reasons[0]
+    assert "name must be string" in problems.reasons[1]
+    assert values.to_pylist() == [None, None, b'{"name":"c","age":2}']
+    with pytest.raises(ValueError, match="age must be"):
+        codec(PERSON).encode({"name": "a", "age": "old"})
+    with pytest.raises(SchemaMismatchError, match="column 'Age' is no property"):
+        codec(PERSON).encoder(pa.schema([("Age", pa.int64())]))
+
+
+def values_of(dice):
+    """A JSON text, of a row or of something near to one."""
+    good = {
+        "n": dice.choice([0, -1, 2**62]),
+        "d": dice.choice([0.5, 1, -1e300]),
+        "t": dice.choice(["", "naïve ☕", 'q"\\', "\u2028"]),
+        "b": dice.choice([True, False]),
+        "l": [dice.randint(-5, 5) for _ in range(dice.choice([0, 1, 3]))],
+        "s": {"x": "y", "more": 1},
+        "unknown": [1, {"a": None}],
+    }
+    for name in dice.sample([*good], dice.choice([0, 0, 1, 3])):
+        good[name] = None
+    for name in dice.sample([*good], dice.choice([0, 0, 2])):
+        del good[name]
+    if dice.random() < 0.3:
+        good[dice.choice("ndtbls")] = dice.choice([1.5, 1.0, "1", True, [], {}, 2**63, [1.5], {"x": 1}])
+    text = json.dumps(good, ensure_ascii=dice.random() < 0.5)
+    return dice.choices(
+        [
+            text,
+            text + " ",
+            " " + text,
+            text[:-1],
+            text + text,
+            "[]",
+            "null",
+            "3",
+            "",
+            "NaN",
+            "\ufeff" + text,
+            text.replace(":", ":\n"),
+        ],
+        [60, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 2],
+    )[0].encode()
+
+
+def test_the_fast_way_gives_what_the_exact_one_gives(monkeypatch):
+    """Random batches with everything that is nearly right: rows and problems are the same by both ways."""
+    dice = random.Random(20261124)
+    fast = 0
+    for _ in range(300):
+        values = [values_of(dice) for _ in range(dice.choice([1, 2, 3]))]
+        array = pa.array(values, pa.binary())
+        whole = json_codec._whole(array, list(PLAIN), True)
+        fast += whole is not None
+        by_fast, fast_problems = columns(values, PLAIN)
+        with monkeypatch.context() as patched:
+            patched.setattr(json_codec, "_whole", lambda *_: None)
+            exact, problems = columns(values, PLAIN)
+        assert by_fast == exact, values
+        assert fast_problems.reasons == problems.reasons
+    assert fast > 50, "the fast way is hardly taken"
+
+
+def test_each_broken_value_says_why():
+    values = [
+        b'{"n":1}',
+        b'{"n":1.5}',
+        b'{"n":"1"}',
+        b"\xff",
+        b"{",
+        b"[]",
+        b'{"n":9223372036854775808}',
+        b'{"t":"\\ud800"}',
+        None,
+        b'{"n":2.0}',
+    ]
+    found, problems = columns(values, PLAIN)
+    assert [row["n"] for row in found] == [1, None, None, None, None, None, None, None, None, 2]
+    assert sorted(problems.reasons) == [1, 2, 3, 4, 5, 6, 7]
+    assert "property n: expected a whole number, found 1.5" in problems.reasons[1]
+    assert "its JSON is no object" in problems.reasons[5]
+    assert "more than 64 bits" in problems.reasons[6]
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "found"),
+    [
+        (pa.date32(), '"2026-11-24"', dt.date(2026, 11, 24)),
+        (
+            pa.timestamp("us", "UTC"),
+            '"2026-11-24T01:02:03.5+02:00"',
+            dt.datetime(2026, 11, 23, 23, 2, 3, 500000, dt.timezone.utc),
+        ),
+        (pa.timestamp("us"), '"2026-11-24T01:02:03"', dt.datetime(2026, 11, 24, 1, 2, 3)),  # noqa: DTZ001
+        (pa.decimal128(9, 2), "1.25", Decimal("1.25")),
+        (pa.decimal128(9, 2), '"1.25"', Decimal("1.25")),
+        (pa.binary(), '"AP8="', b"\x00\xff"),
+        (pa.int32(), "2147483647", 2**31 - 1),
+        (pa.map_(pa.string(), pa.int64()), '{"a":1}', [("a", 1)]),
+    ],
+)
+def test_types_of_columns_that_a_user_gives(type_, text, found):
+    rows, problems = columns([f'{{"c":{text}}}'.encode()], [pa.field("c", type_)])
+    assert not problems
+    assert rows == [{"c": found}]
+
+
+@pytest.mark.parametrize(
+    ("type_", "text"),
+    [
+        (pa.date32(), '"yesterday"'),
+        (pa.decimal128(9, 2), "1.255"),
+        (pa.decimal128(3, 2), "10.25"),
+        (pa.binary(), '"!"'),
+        (pa.int32(), "2147483648"),
+        (pa.string(), "1"),
+    ],
+)
+def test_values_that_do_not_fit_their_column(type_, text):
+    rows, problems = columns([f'{{"c":{text}}}'.encode()], [pa.field("c", type_)])
+    assert list(problems.reasons) == [0]
+    assert rows == [{"c": None}]
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        ({"properties": {"a": {}}}, "'a' does not say of which type"),
+        ({"properties": {"a": {"type": ["string", "integer"]}}}, "'a' is of several types"),
+        ({"properties": {"a": {"oneOf": [{"type": "string"}, {"type": "integer"}]}}}, "several types .oneOf"),
+        ({"properties": {"a": {"type": "object"}}}, "'a' is of type object and does not say of what"),
+        ({"properties": {"a": {"$ref": "#"}}}, "'a.a' is # inside of itself"),
+        ({"properties": {"a": {"$ref": "https://x/y"}}}, "outside of the schema"),
+        ({"properties": {"a": True}}, "'a' may be anything"),
+    ],
+)
+def test_what_no_column_can_have_is_named(schema, says):
+    with pytest.raises(SchemaMismatchError, match=says):
+        schema_fields(json.dumps({"type": "object", **schema}))
+
+
+def test_schemas_that_cannot_be_checked():
+    with pytest.raises(ConfigError, match="drafts 4, 6 and 7 can be checked"):
+        codec({"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"})
+    with pytest.raises(ConfigError, match="not a valid JSON Schema"):
+        codec({"type": "objekt"})
+
+
+def test_without_the_package_that_checks(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "fastjsonschema", None)
+    with pytest.raises(ConfigError, match=r"pip install .*'spark-eos.json-schema.'"):
+        codec({"type": "object", "title": "not seen before"})
+    assert codec().encode({"a": 1}) == b'{"a":1}'
+
+
+def test_values_of_clients():
+    value = {
+        "at": dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc),
+        "raw": b"\x00",
+        "d": Decimal("1.5"),
+        "n": Decimal(7),
+    }
+    assert codec().encode(value) == b'{"at":"2026-01-01T00:00:00Z","raw":"AA==","d":1.5,"n":7}'
+    for bad in (float("nan"), {1, 2}, Decimal("0.1000000000000000000001"), "\ud800"):
+        with pytest.raises(ValueError, match=r"cannot be written as JSON|surrogates"):
+            codec().encode({"a": bad})
+    assert codec(None, "json-confluent").encode([1]) == b"\x00\x00\x00\x00\x07[1]"
+    assert codec(None, "json-confluent").decode(b"\x00\x00\x00\x00\x09[1]") == [1]
+    with pytest.raises(ValueError, match="Confluent's header"):
+        codec(None, "json-confluent").decode(b"[1]")
