@@ -44,6 +44,7 @@ PUBLIC = [
     "StagedReceipt",
     "StagedWriter",
     "Store",
+    "Tables",
     "TopicDescription",
     "TopicPartition",
     "TransactionDescription",

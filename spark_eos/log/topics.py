@@ -175,8 +175,9 @@ def with_registered(
 
     ``stays`` are those that the topic has and keeps. Raises `ConfigError`, `SchemaRegistryError`.
     """
+    name = str({**stays, **given}.get("value.format", "bytes"))
     # A format that there is not is refused later, with all settings.
-    format_: ValueFormat | None = added("value_formats", str({**stays, **given}.get("value.format", "bytes")))
+    format_: ValueFormat | None = None if name == "bytes" else added("value_formats", name)
     return given if format_ is None else format_.registered(topic, stays, given)
 
 

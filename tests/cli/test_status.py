@@ -14,7 +14,7 @@ from spark_eos.cli.command import main
 from spark_eos.clients.admin import ClockDescription
 from spark_eos.clients.consumer.heartbeat import HeartbeatThread, heartbeat_name
 from spark_eos.errors import GroupNotEmptyError, StoreUnavailableError
-from spark_eos.extensions.tables.delta import DeltaTarget
+from spark_eos.extensions.tables.delta.target import DeltaTarget
 from spark_eos.extensions.tables.tables import Tables
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.monitoring import status as status_module

@@ -251,7 +251,7 @@ MUTANTS = (
     ),
     Mutant(
         "versions-counted-from-another",
-        "spark_eos/extensions/tables/delta_history.py",
+        "spark_eos/extensions/tables/delta/history.py",
         "        if table.version() == native:",
         "        if True:",
         "versions of a table that another process commits to beside are numbered wrongly: they name other entries",
@@ -259,7 +259,7 @@ MUTANTS = (
     ),
     Mutant(
         "a-merge-of-nothing-is-no-version",
-        "spark_eos/extensions/tables/delta.py",
+        "spark_eos/extensions/tables/delta/target.py",
         "        if table.version() == before:",
         "        if False:",
         "a compacted topic without new rows is never published",

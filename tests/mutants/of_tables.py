@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _PUBLISHER, _PLANNER = "spark_eos/extensions/tables/publisher.py", "spark_eos/extensions/tables/planner.py"
-_STATS, _DELTA = "spark_eos/extensions/tables/delta_stats.py", "spark_eos/extensions/tables/delta.py"
+_STATS, _DELTA = "spark_eos/extensions/tables/delta/stats.py", "spark_eos/extensions/tables/delta/target.py"
 _COMPACTED, _COLUMNS = "spark_eos/extensions/tables/compacted.py", "spark_eos/extensions/tables/columns.py"
 _OF_PLANNER = ("tests/extensions/tables/test_planner.py",)
 _OF_STATS = ("tests/extensions/tables/test_delta_stats.py",)

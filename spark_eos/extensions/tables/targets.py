@@ -43,7 +43,7 @@ def open_targets(
         root = location_of(log, publication, topic, topic_id)
         own = settings_of(root, settings) or _of_log(log, root)
         if publication.format == "delta":
-            from spark_eos.extensions.tables.delta import DeltaTarget
+            from spark_eos.extensions.tables.delta.target import DeltaTarget
 
             found[topic] = DeltaTarget(root, own)
         else:

@@ -18,6 +18,7 @@ __all__ = ["DECODINGS", "Decoder", "shown_bytes"]
 
 DECODINGS = ("auto", "text", "json", "hex", "base64")
 
+_REGISTRY = "schema.registry.url"
 _CUT = 2000
 """Characters of a value in a list; the view of one record shows more."""
 
@@ -33,8 +34,9 @@ class Decoder:
         """Why the topic's own format cannot be used."""
         if decoding == "auto" and not topic.schemas:
             try:
-                alone = topic.config.discard("schema.registry.url")
-                self._codec = codec_of(topic._replace(config=alone))
+                if _REGISTRY in topic.config:
+                    topic = topic._replace(config=topic.config.delete(_REGISTRY))
+                self._codec = codec_of(topic)
             except (ConfigError, ValueError) as error:
                 self.problem = f"values are shown as they are stored: {error}"
 

@@ -31,7 +31,9 @@ from verification.retiring import RETIRED_AT_ONCE
 def test_writers_go_on_until_the_log_is_closed_and_nothing_is_lost_or_doubled(tmp_path, capsys):
     old, new = str(tmp_path / "old"), str(tmp_path / "new")
     Log.create(old, snapshot_interval=20, config=RETIRED_AT_ONCE).ensure_topic("t")
-    writers = [start("backup/writes_until_it_is_moved", old, stdout=subprocess.PIPE) for _ in range(2)]
+    writers = [
+        start("extensions/backup/writes_until_it_is_moved", old, stdout=subprocess.PIPE) for _ in range(2)
+    ]
     for writer in writers:
         assert writer.stdout.readline() == "ready\n"
     log = Log.open(old)

@@ -19,7 +19,7 @@ from spark_eos.cli.command import main
 from spark_eos.clients.consumer.heartbeat import heartbeat_name
 from spark_eos.errors import CommitOutcomeUnknownError
 from spark_eos.extensions.metrics.watch import LogWatch
-from spark_eos.extensions.tables.delta import DeltaTarget
+from spark_eos.extensions.tables.delta.target import DeltaTarget
 from spark_eos.extensions.tables.tables import Tables
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Retry

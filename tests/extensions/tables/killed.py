@@ -8,7 +8,7 @@ import sys
 
 from spark_eos import Log
 from spark_eos.extensions.tables.contents import Contents
-from spark_eos.extensions.tables.delta import DeltaTarget
+from spark_eos.extensions.tables.delta.target import DeltaTarget
 from spark_eos.extensions.tables.publisher import Publisher
 from spark_eos.extensions.tables.tables import Tables
 

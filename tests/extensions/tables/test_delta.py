@@ -13,7 +13,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from spark_eos.errors import ConfigError, SchemaMismatchError, TableChangedError, TableDamagedError
-from spark_eos.extensions.tables.delta import DeltaTarget
+from spark_eos.extensions.tables.delta.target import DeltaTarget
 from spark_eos.extensions.tables.target import DataFile, FileChange, Stamp, Version, application
 from spark_eos.storage import open_store
 from spark_eos.storage.objects.library_options import library_options

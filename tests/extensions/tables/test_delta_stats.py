@@ -10,8 +10,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
-from spark_eos.extensions.tables.delta_stats import bounded_columns, statistics
+from spark_eos.extensions.tables.delta.stats import bounded_columns, statistics
 
 US = pa.timestamp("us", "UTC")
 FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999

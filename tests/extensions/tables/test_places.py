@@ -18,7 +18,7 @@ from spark_eos.errors import (
     TableDamagedError,
 )
 from spark_eos.extensions.tables import publisher
-from spark_eos.extensions.tables.delta import DeltaTarget
+from spark_eos.extensions.tables.delta.target import DeltaTarget
 from spark_eos.extensions.tables.maintaining import Publications
 from spark_eos.maintenance.maintain import Maintainer
 from tests.extensions.tables.refusing import refusing_store

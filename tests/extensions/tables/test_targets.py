@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_eos.errors import TableChangedError
-from spark_eos.extensions.tables.delta import DeltaTarget
+from spark_eos.extensions.tables.delta.target import DeltaTarget
 from spark_eos.extensions.tables.iceberg.target import IcebergTarget
 from spark_eos.extensions.tables.target import DataFile, FileChange, Target
 from tests.extensions.tables.merging import KEYED, merge, row, stamp

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import spark_eos
 from spark_eos import Admin, Log, Producer, errors
-from spark_eos.extensions.ui.top import command as top
 from spark_eos.clients.table_reader import read_polars
 from spark_eos.extensions.mirror.out.kafka_target import KafkaTarget
 from spark_eos.extensions.tables.tables import Tables
+from spark_eos.extensions.ui.top import command as top
 from spark_eos.monitoring import register
 
 KEYS = {"encryption.keys": "env:KEYS", "encryption.key.id": "key"}

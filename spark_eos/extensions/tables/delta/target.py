@@ -25,8 +25,8 @@ from spark_eos.errors import (
 )
 from spark_eos.errors.loading import Loading
 from spark_eos.extensions.tables.columns import check_delta_schema
-from spark_eos.extensions.tables.delta_history import history
-from spark_eos.extensions.tables.delta_stats import bounded_columns, statistics, writer_properties
+from spark_eos.extensions.tables.delta.history import history
+from spark_eos.extensions.tables.delta.stats import bounded_columns, statistics, writer_properties
 from spark_eos.extensions.tables.target import (
     DataFile,
     FileChange,
