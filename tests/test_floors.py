@@ -13,21 +13,24 @@ ROOT = Path(__file__).parent.parent
 FLOORS = {
     "errors": 0,
     "config": 0,
+    "extending": 0,
+    "serving": 1,
     "storage": 1,
     "protocol": 2,
     "log": 3,
     "clients": 4,
-    "backup": 4,
     "cli": 4,
     "maintenance": 4,
-    "mirror": 4,
     "monitoring": 4,
-    "tables": 4,
-    "ui": 4,
     "spark": 5,
     "kafka": 5,
 }
 """The parts with a floor; each may import those of its own floor and below, but for FORBIDDEN."""
+
+EXTENSION = "extensions."
+"""Each folder of `spark_eos.extensions` is a part. It may import what is below Spark, and no other extension."""
+
+EXTENSION_FLOOR = 4
 
 FORBIDDEN = {"errors": {"config"}, "protocol": {"storage"}, "spark": {"storage"}}
 """Parts that are none of this part's business: the protocol does no I/O, Spark sees the log alone."""
@@ -36,7 +39,12 @@ ALLOWED_NAMES = {
     ("spark", "spark_eos.storage"): {
         *("NO_SETTINGS", "Settings", "is_object_store", "log_settings_of", "settings_of", "split_settings"),
         *("as_hadoop", "file_exists", "folder_exists", "read_file", "write_file"),
-    }
+    },
+    # For type checkers alone: `spark_eos.extending.public` loads them.
+    ("monitoring", "spark_eos.extensions.metrics.registration"): {"Registration", "register"},
+    # Where users of aiokafka look for them; without that extension the others are still there.
+    ("kafka", "spark_eos.extensions.aio.consumer"): {"AIOConsumer"},
+    ("kafka", "spark_eos.extensions.aio.producer"): {"AIOProducer"},
 }
 """Names that a part may import from such a part all the same. Spark's floor uses no store: it passes on where a store
 is and its settings, and looks into the checkpoint of a query."""
@@ -44,7 +52,7 @@ is and its settings, and looks into the checkpoint of a query."""
 PURE_PARTS = {"config": "config is pure", "protocol": "the protocol is pure"}
 """Parts that have no I/O, no clock and no randomness."""
 
-OUTSIDE = {"testing", "__init__", "__main__", "pyspark_eoslog"}
+OUTSIDE = {"testing", "__init__", "__main__", "pyspark_eoslog", "extensions"}
 """Parts without a floor: no part with one may import them. Only the shim and the testing tools, which run the
 real source and sink without Spark, may import Spark's part."""
 
@@ -82,7 +90,7 @@ def violations(files: Mapping[str, str]) -> list[str]:
     found = []
     for path, source in sorted(files.items()):
         part, tree = part_of(module_name(path)), ast.parse(source, path)
-        if part not in FLOORS and part not in OUTSIDE:
+        if part not in FLOORS and part not in OUTSIDE and not part.startswith(EXTENSION):
             found.append(f"{path}: {part} has no floor: give it one in {Path(__file__).name}")
             continue
         for line, module in imports(tree, path):
@@ -114,7 +122,10 @@ def refusal_inside(part: str, other: str) -> str | None:
         return None
     if other in OUTSIDE:
         return "parts with a floor import one another by name, not the package's front or its testing tools"
-    if FLOORS.get(other, 99) > FLOORS[part]:
+    if other.startswith(EXTENSION):
+        return f"{other} is an extension: what it adds is found by spark_eos.extending"
+    floor = FLOORS.get(part, EXTENSION_FLOOR)
+    if FLOORS.get(other, 99) > floor:
         return f"{other} is on a higher floor than {part}"
     if other in FORBIDDEN.get(part, ()):
         return f"{other} is none of {part}'s business"
@@ -170,7 +181,9 @@ def part_of(module: str) -> str:
     top, _, rest = module.partition(".")
     if top != "spark_eos":
         return top
-    part = rest.partition(".")[0]
+    part, _, below = rest.partition(".")
+    if part == "extensions" and below:
+        return f"{part}.{below.partition('.')[0]}"
     return "__init__" if not part or part[0].isupper() else part
 
 
@@ -184,7 +197,9 @@ def test_no_floor_imports_a_higher_one():
 
 
 def test_every_floor_is_looked_at():
-    assert {part_of(module_name(path)) for path in sources()} >= {*FLOORS, *OUTSIDE} - {"maintenance"}
+    parts = {part_of(module_name(path)) for path in sources()}
+    assert parts >= {*FLOORS, *OUTSIDE}
+    assert sum(part.startswith(EXTENSION) for part in parts) > 10
 
 
 @pytest.mark.parametrize(
@@ -217,6 +232,8 @@ def test_every_floor_is_looked_at():
             "from spark_eos.storage import Store\nfrom spark_eos.clients import x",
         ),
         ("spark_eos/__init__.py", "from spark_eos.clients import Producer"),
+        ("spark_eos/extensions/mirror/x.py", "from spark_eos.cli.output import x\nimport confluent_kafka"),
+        ("spark_eos/extensions/mirror/x.py", "from spark_eos.extensions.mirror.plan import x"),
         ("spark_eos/__main__.py", "from spark_eos.cli.command import main"),
         ("pyspark_eoslog.py", "from spark_eos.spark import DefaultSource"),
     ],
@@ -262,6 +279,20 @@ def test_what_is_allowed(path, source):
         ("spark_eos/log/commit/tail.py", "import spark_eos", "front"),
         ("spark_eos/clients/x.py", "from spark_eos.testing import faulty", "testing tools"),
         ("spark_eos/spark/x.py", "import pyspark_eoslog", "front"),
+        # Extensions.
+        (
+            "spark_eos/log/topics.py",
+            "def f():\n    from spark_eos.extensions.mirror import x",
+            "an extension",
+        ),
+        ("spark_eos/cli/command.py", "from spark_eos.extensions.backup.cli import app", "an extension"),
+        (
+            "spark_eos/extensions/mirror/x.py",
+            "from spark_eos.extensions.tables.planner import x",
+            "an extension",
+        ),
+        ("spark_eos/extensions/mirror/x.py", "from spark_eos.spark.sink import sink", "higher floor"),
+        ("spark_eos/monitoring/x.py", "from spark_eos.extensions.metrics.watch import x", "an extension"),
         # Spark.
         ("spark_eos/clients/x.py", "import pyspark", "knows Spark"),
         ("spark_eos/log/x.py", "from pyspark.sql import SparkSession", "knows Spark"),
