@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from spark_eos.clients.consumer.consumer import Consumer
 from spark_eos.clients.producer.producer import Producer
@@ -152,6 +152,8 @@ def _source(source: Any, name: str | None) -> Collected:
         return StoreSource(source)
     if callable(getattr(source, "figures", None)):  # A ProgressListener, without loading Spark.
         return QuerySource(source.figures)
+    if callable(getattr(source, "points", None)) and callable(getattr(source, "histograms", None)):
+        return cast("Collected", source)
     raise ConfigError(
         f"{type(source).__name__} has no metrics to register: give a Producer, Consumer, AIOProducer, AIOConsumer, "
         "Log, ProgressListener or MeasuredStore"

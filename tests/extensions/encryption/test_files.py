@@ -198,9 +198,8 @@ def test_a_log(tmp_path: Path) -> None:
     findings: list[Finding] = []
     verify(store, findings.append)
     assert not findings
-    (path,) = (
-        one for one in (tmp_path / "log" / "data").rglob("*.arrow") if b"before" not in one.read_bytes()
-    )
+    files_of_records = (tmp_path / "log" / "data").rglob("*.arrow")
+    path = next(path for path in files_of_records if b"before" not in path.read_bytes())
     body = bytearray(path.read_bytes())
     body[-40] ^= 1
     path.write_bytes(body)

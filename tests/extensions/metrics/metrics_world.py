@@ -41,12 +41,9 @@ class Listener:
     """As `ProgressListener`, without Spark."""
 
     def __init__(self):
-        self._figures = QueryFigures()
-        self._figures.add(REPORT)
-        self.points = self._figures.points
-
-    def histograms(self):
-        return ()
+        heard = QueryFigures()
+        heard.add(REPORT)
+        self.figures = heard.all
 
 
 def scraped(registry):

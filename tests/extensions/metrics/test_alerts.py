@@ -18,7 +18,7 @@ from spark_eos.extensions.metrics.table import METRICS
 from spark_eos.maintenance.vacuum import Vacuum
 from tests.extensions.metrics.metrics_world import one_of_everything
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 RULES = ROOT / "conf/prometheus/eoslog-alerts.yml"
 RULE_TESTS = Path(__file__).with_name("alerts_test.yml")
 BOOKS = ROOT / "docs/runbooks"

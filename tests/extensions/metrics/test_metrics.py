@@ -15,6 +15,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client import CollectorRegistry, generate_latest
 
 from spark_eos import Admin, AIOProducer, Consumer, Log, Producer, TopicPartition
+from spark_eos.config.store import safe_url
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
     ConfigError,
@@ -23,7 +24,7 @@ from spark_eos.errors import (
 )
 from spark_eos.extensions.metrics.metric import LABELS, Kind
 from spark_eos.extensions.metrics.opentelemetry import instruments_of
-from spark_eos.extensions.metrics.points import point, safe_url
+from spark_eos.extensions.metrics.points import point
 from spark_eos.extensions.metrics.table import METRICS
 from spark_eos.log.clock import Retry
 from spark_eos.monitoring import MeasuredStore, register

@@ -11,7 +11,7 @@ import typer
 from spark_eos.cli.command import app
 from spark_eos.extensions.metrics.table import METRICS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 GUIDE = (ROOT / "docs/guide/metrics.md").read_text("utf-8")
 
 

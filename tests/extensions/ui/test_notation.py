@@ -15,7 +15,7 @@ import pytest
 from spark_eos.extensions.ui.decoding import shown_bytes
 from spark_eos.extensions.ui.notation import written
 
-TYPES = Path(__file__).parents[2] / "docs/reference/types.md"
+TYPES = Path(__file__).parents[3] / "docs/reference/types.md"
 
 VARIANT = pa.struct([pa.field("value", pa.binary()), pa.field("metadata", pa.binary())])
 PLACE = pa.struct([pa.field("srid", pa.int32()), pa.field("wkb", pa.binary())])

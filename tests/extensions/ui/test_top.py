@@ -13,8 +13,9 @@ from textual.widgets import DataTable, Input, Static
 
 from spark_eos import Admin, Log, Producer, TopicPartition
 from spark_eos.cli.command import main
+from spark_eos.cli.operate.text import head_lines
 from spark_eos.errors import StoreUnavailableError
-from spark_eos.extensions.ui.top.panes import MOST_ROWS, PANES, head_lines, table
+from spark_eos.extensions.ui.top.panes import MOST_ROWS, PANES, table
 from spark_eos.extensions.ui.top.view import Top
 from spark_eos.monitoring import Watch
 from spark_eos.protocol.actions import CommitOffsets

@@ -10,7 +10,7 @@ import pytest
 from spark_eos import Admin, Consumer, TopicPartition
 from spark_eos.config.topic import TOPIC
 
-PAGE = (Path(__file__).parents[2] / "docs/guide/avro-and-json.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[3] / "docs/guide/avro-and-json.md").read_text("utf-8")
 CLIENTS, SPARK, STREAM, ALTERED = range(4)
 
 
