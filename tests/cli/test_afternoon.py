@@ -23,17 +23,24 @@ import pytest
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
 from spark_eos.cli.command import main
 from spark_eos.errors import ProducerFencedError, StoreFullError
+from spark_eos.extending import keys_added
 from spark_eos.log.clock import SYSTEM
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.protocol.actions import RaiseStagingFloor
 from spark_eos.testing.cloud_servers import temporary
 from tests.expiration import no_expiration
-from tests.extensions.metrics.metrics_world import micro_batch
+from tests.monitoring.micro_batches import micro_batch
+from tests.needing import needs
 from tests.security.roles import POLICIES, policy
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = "https://github.com/spark-eos/spark-eos/blob/main/docs/"
 HOURS_MS = 2 * 3_600_000
+
+ADDED_LOOKS = [
+    line for line in ("top --json --count 1", "metrics") if line.partition(" ")[0] in keys_added("commands")
+]
+"""How extensions that are here look at a log."""
 
 
 class Terminal:
@@ -150,9 +157,6 @@ def test_a_hanging_transaction(terminal, stack, log_url):
         send(log, 3)
 
     assert "HELD-BACK" in terminal.run(f"eoslog lag {log_url}")
-    (late,) = json.loads(terminal.run(f"eoslog top {log_url} --json --count 1"))["transactions"]
-    assert late["is_overdue"]
-    assert "eoslog_transactions_late" in terminal.run(f"eoslog metrics {log_url}")
 
     trouble = terminal.troubles(log_url)["hanging transaction"]
     assert trouble["level"] == "CRITICAL"
@@ -168,6 +172,18 @@ def test_a_hanging_transaction(terminal, stack, log_url):
     shown = terminal.run(f"eoslog consume {log_url} orders --isolation-level read_committed")
     assert shown.split()[-1] != "x"
     assert len([line for line in shown.splitlines() if line.isdecimal()]) == 8
+
+
+@needs("metrics", "ui")
+def test_top_and_metrics_show_a_hanging_transaction(terminal, stack, log_url):
+    log = Log.create(log_url)
+    Admin(log).create_topic("orders", 2)
+    with no_expiration():
+        opened(stack, log, "till 7", **{"transaction.timeout.ms": 1})
+        send(log, 1)
+    (late,) = json.loads(terminal.run(f"eoslog top {log_url} --json --count 1"))["transactions"]
+    assert late["is_overdue"]
+    assert "eoslog_transactions_late" in terminal.run(f"eoslog metrics {log_url}")
 
 
 def test_a_transaction_that_is_slow_and_not_past_its_timeout(terminal, stack, log_url):
@@ -298,8 +314,9 @@ def test_a_full_disk(terminal, small_disk, tmp_path):
 
     # All that looks goes on.
     assert "wrong: 0" in terminal.run(f"eoslog verify {url}")
-    assert json.loads(terminal.run(f"eoslog top {url} --json --count 1"))["topics"][0]["name"] == "orders"
-    assert 'eoslog_up{log="' in terminal.run(f"eoslog metrics {url}")
+    for line in ADDED_LOOKS:
+        command, *options = line.split()
+        assert '"orders"' in terminal.run(shlex.join(["eoslog", command, url, *options]))
     assert values(url) == acknowledged
     trouble = terminal.troubles(url)["disk full"]
     assert trouble["level"] == "CRITICAL"
@@ -398,6 +415,7 @@ def put_back(terminal, url, name, folder):
         terminal.run(filled(step, **names))
 
 
+@needs("backup")
 def test_a_damaged_data_file(terminal, backed_up, tmp_path):
     path = sorted(Path(backed_up, "data").rglob("*.arrow"))[1]
     damage(path)
@@ -421,6 +439,7 @@ def test_a_damaged_data_file(terminal, backed_up, tmp_path):
     assert len(terminal.run(f"eoslog consume {backed_up} orders").split("\n")) > 30
 
 
+@needs("backup")
 def test_a_damaged_file_of_which_there_is_no_copy(terminal, backed_up):
     path = sorted(Path(backed_up, "data").rglob("*.arrow"))[1]
     damage(path)
@@ -437,10 +456,11 @@ def test_a_damaged_file_of_which_there_is_no_copy(terminal, backed_up):
     assert shown.split()[:10] == [str(number) for number in range(10)]
 
 
+@needs("backup")
 def test_a_damaged_entry(terminal, backed_up, tmp_path):
     path = Path(backed_up, "_log", "00000000000000000003.avro")
     damage(path)
-    for line in ("lag", "top --json --count 1", "metrics", "consume", "produce"):
+    for line in ("lag", *ADDED_LOOKS, "consume", "produce"):
         command, *options = line.split()
         topic = ["orders"] if command in {"consume", "produce"} else []
         file = ["--file", os.devnull] if command == "produce" else []

@@ -15,9 +15,12 @@ import pytest
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.cli.command import main
 from spark_eos.cli.usage.columns import tables_of
-from spark_eos.cli.usage.examples import EXAMPLES
+from spark_eos.cli.usage.examples import all_examples
 from spark_eos.cli.usage.table import Columns
+from spark_eos.extending import keys_added
 from tests.cli.test_help import COMMANDS
+
+EXAMPLES = all_examples()
 
 
 def test_each_command_has_an_example_in_its_help(capsys):
@@ -59,7 +62,8 @@ def prepared(tmp_path_factory):
     Admin(str(folder / "IN")).create_topic("orders")
     (folder / "checkpoint").mkdir()
     (folder / "checkpoint" / "metadata").write_text('{"id": "a-query"}')
-    assert main(["backup", url, str(folder / "backups"), "--name", "monday"]) == 0
+    if "backup" in keys_added("commands"):
+        assert main(["backup", url, str(folder / "backups"), "--name", "monday"]) == 0
     return folder  # fmt: skip
 
 

@@ -15,7 +15,8 @@ import typer
 from spark_eos import Admin, Consumer, TopicPartition
 from spark_eos.cli.command import app, main
 from spark_eos.cli.parsing import Command, Commands
-from spark_eos.cli.usage.columns import TABLES
+from spark_eos.cli.usage.columns import all_tables
+from tests.needing import needs
 
 ROOT = Path(__file__).parent.parent.parent
 DRAWN = "╭│─\x1b"
@@ -43,52 +44,40 @@ def fails(capsys, *arguments):
     return shown.err
 
 
+ADDED = {
+    "backup": (*("backup", "restore", "backups list", "backups delete", "backups vacuum", "backups verify"),),
+    "encryption": ("encryption keys", "encryption rotate"),
+    "metrics": ("metrics",),
+    "mirror": (
+        *("mirror in", "mirror offsets", "mirror out", "mirror sent"),
+        *("mirror wait", "mirror group", "mirror checkpoint", "mirror check"),
+    ),
+    "tables": ("tables create", "tables publish", "tables list", "tables versions", "tables drop"),
+    "ui": ("top", "ui"),
+}
+"""The commands of each extension."""
+
+
 def test_the_commands():
-    assert [" ".join(names) for names in COMMANDS] == [
+    names = [" ".join(names) for names in COMMANDS]
+    added = {name for more in ADDED.values() for name in more}
+    assert [name for name in names if name not in added] == [
         *("topics list", "topics describe", "topics create", "topics alter", "topics delete"),
         *("describe", "produce", "consume", "get-offsets"),
         *("transactions list", "transactions describe", "transactions describe-producers"),
         *("transactions find-hanging", "transactions abort"),
         *("transactions force-terminate", "transactions resolve"),
         *("groups list", "groups describe", "groups reset-offsets", "groups delete", "groups delete-offsets"),
-        *(
-            "groups remove-members",
-            "status",
-            "lag",
-            "top",
-            "configs",
-            "clock",
-            "expire",
-            "maintain",
-            "vacuum",
-            "delete-records",
-        ),
-        *("tables create", "tables publish", "tables list", "tables versions", "tables drop"),
-        *(
-            "verify",
-            "copy",
-            "data move",
-            "backup",
-            "restore",
-            "backups list",
-            "backups delete",
-            "backups vacuum",
-        ),
-        *(
-            "backups verify",
-            "encryption keys",
-            "encryption rotate",
-            *("mirror in", "mirror offsets", "mirror out", "mirror sent"),
-            *("mirror wait", "mirror group", "mirror checkpoint", "mirror check"),
-            "audit",
-            "dump",
-            "history",
-            "diff",
-            "metrics",
-            "ui",
-        ),
+        *("groups remove-members", "status", "lag", "configs", "clock", "expire", "maintain", "vacuum"),
+        *("delete-records", "verify", "copy", "data move", "audit", "dump", "history", "diff"),
     ]
     assert all(isinstance(command, Command) for command in COMMANDS.values())
+
+
+@pytest.mark.parametrize("extension", [pytest.param(name, marks=needs(name)) for name in ADDED])
+def test_the_commands_of_an_extension(extension):
+    names = [" ".join(names) for names in COMMANDS]
+    assert tuple(name for name in names if name in ADDED[extension]) == ADDED[extension]
 
 
 @pytest.mark.parametrize("names", [(), ("groups",), ("transactions",), *COMMANDS], ids=" ".join)
@@ -114,7 +103,7 @@ def test_every_argument_and_option_has_a_help_text(names):
 
 def test_the_columns_of_each_table_are_in_the_help_of_its_command(capsys):
     """That a command prints no other ones: tests/cli/test_examples.py."""
-    for table in TABLES:
+    for table in all_tables():
         assert main([*table.command.split(), "--help"]) == 0
         _, _, shown = capsys.readouterr().out.partition(f"\nColumns{table.of and f' of {table.of}'}:\n")
         listed = shown.partition("\n\n")[0]
@@ -184,7 +173,7 @@ def completed(line, shell="bash"):
 
 @pytest.mark.deep
 def test_completion():
-    assert completed("eoslog top") == ["topics", "top"]
+    assert completed("eoslog de") == ["describe", "delete-records"]
     assert completed("eoslog groups re") == ["reset-offsets", "remove-members"]
     assert completed("eoslog dump LOG --f") == ["--from"]
     assert completed("eoslog maintain LOG --only vacuum,re") == ["vacuum,retire", "vacuum,retention"]
@@ -259,6 +248,7 @@ def test_clients_load_nothing_of_the_command():
     assert "rich" not in loaded(code)
 
 
+@needs(*ADDED)
 def test_the_page_has_the_commands_and_options():
     spec = importlib.util.spec_from_file_location("cli_page", ROOT / "scripts" / "cli_page.py")
     script = importlib.util.module_from_spec(spec)

@@ -14,8 +14,6 @@ from spark_eos.cli.command import main
 from spark_eos.clients.admin import ClockDescription
 from spark_eos.clients.consumer.heartbeat import HeartbeatThread, heartbeat_name
 from spark_eos.errors import GroupNotEmptyError, StoreUnavailableError
-from spark_eos.extensions.tables.delta.target import DeltaTarget
-from spark_eos.extensions.tables.tables import Tables
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.monitoring import status as status_module
 from spark_eos.monitoring.status import Space, status_of
@@ -30,6 +28,7 @@ from spark_eos.storage import MemoryStore
 from tests.clients.group_world import beats
 from tests.expiration import no_expiration
 from tests.log.fakes import FakeClock
+from tests.needing import needs
 from verification.retiring import RETIRED_AT_ONCE
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -132,7 +131,11 @@ def test_a_reader_is_behind_after_five_minutes(log, clock):
     )
 
 
+@needs("tables")
 def test_a_publication(tmp_path, clock, monkeypatch):
+    from spark_eos.extensions.tables.delta.target import DeltaTarget
+    from spark_eos.extensions.tables.tables import Tables
+
     log = Log.create(str(tmp_path / "log"), clock)
     Admin(log).create_topic("orders", 1)
     Tables(log).create("nightly", ["orders"])

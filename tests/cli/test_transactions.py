@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from spark_eos import Admin, MultiLogProducer, Producer, TopicPartition
+from spark_eos import Admin, Producer, TopicPartition
 from spark_eos.cli.command import main
 from spark_eos.errors import ProducerFencedError
 from spark_eos.log.log import Log
@@ -14,6 +14,7 @@ from spark_eos.protocol.actions import CommitOffsets, PartitionOffset
 from spark_eos.protocol.types import ProducerStamp
 from tests.cli.console import Listing
 from tests.log.fakes import FakeClock
+from tests.needing import needs
 
 _SHOWN = Listing("transactions")
 run, rows, lines, fails = _SHOWN.run, _SHOWN.rows, _SHOWN.lines, _SHOWN.fails
@@ -253,7 +254,10 @@ def test_a_prepared_transaction(url, capsys):
     )
 
 
+@needs("several_logs")
 def test_a_transaction_that_another_log_decides(url, tmp_path, capsys):
+    from spark_eos import MultiLogProducer
+
     orders = Producer(tmp_path / "orders", {"transactional.id": "shop"})
     payments = Producer(url, {"transactional.id": "shop"})
     group = MultiLogProducer(orders, payments)

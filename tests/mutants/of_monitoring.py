@@ -403,6 +403,6 @@ MUTANTS = (
         "            turn_out(self._places.enter(address[:2], connection, time.monotonic()))\n",
         "            self._places.enter(address[:2], connection, time.monotonic())\n",
         "connections that ask nothing take a thread each",
-        ("tests/cli/test_idle_connections.py",),
+        ("tests/extensions/metrics/test_idle_connections.py",),
     ),
 )

@@ -12,10 +12,9 @@ from spark_eos.errors import ProducerFencedError
 from spark_eos.extensions.metrics.watch import LogWatch
 from spark_eos.extensions.tables.tables import Tables
 from spark_eos.monitoring import MeasuredStore
-from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
-from spark_eos.protocol.types import PartitionOffset, SourceProgress
 from spark_eos.spark.query_figures import QueryFigures
 from spark_eos.storage import open_store
+from tests.monitoring.micro_batches import micro_batch
 
 SECRET = "a-secret-record-value"
 REPORT = {
@@ -94,15 +93,6 @@ class Time:
         """The time, after so many seconds more."""
         self.now_s += seconds
         return self.now_s
-
-
-def micro_batch(log, topic, end, query="copy", first=0, number=0):
-    """A Spark query's micro-batch, by its number, that has read the first partition of a topic up to an offset."""
-    topic_id = log.state.topics[topic].topic_id
-    places = [(PartitionOffset(topic, topic_id, 0, offset),) for offset in (first, end)]
-    source = SourceProgress(f'{{"{first}": 0}}', f'{{"{end}": 0}}', query, *places)
-    batch = MicroBatch(query, "q-1", "run", number, (source,), (), ())
-    log.commit(lambda state: propose(state, batch, finished=False))
 
 
 def close(producer):

@@ -27,8 +27,9 @@ from spark_eos.monitoring import measured_store, register
 from spark_eos.protocol.actions import JoinGroup, RaiseStagingFloor
 from spark_eos.storage import open_store
 from spark_eos.testing import Fault, FaultyStore
-from tests.extensions.metrics.metrics_world import Time, close, micro_batch, scraped
+from tests.extensions.metrics.metrics_world import Time, close, scraped
 from tests.extensions.metrics.test_alerts import ALERTS, BOOKS, RULES, SAMPLES, commands, needs_promtool
+from tests.monitoring.micro_batches import micro_batch
 
 pytestmark = needs_promtool
 

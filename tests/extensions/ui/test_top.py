@@ -396,6 +396,18 @@ def test_json_goes_on_until_it_is_interrupted(log_url):
     assert (process.returncode, err) == (130, "")
 
 
+def test_a_log_in_a_bucket(minio_server, capsys, tmp_path):
+    url = f"{minio_server.url}/tests/top"
+    admin = Admin(url, minio_server.settings)
+    admin.create_topic("orders", 2)
+    admin.alter_group_offsets("slow", {T0: 0})
+    config = tmp_path / "store.properties"
+    config.write_text("".join(f"{name}={value}\n" for name, value in minio_server.settings.items()))
+    assert main(["top", url, "--json", "--count", "1", "--command-config", str(config)]) == 0
+    (lag,) = json.loads(capsys.readouterr().out)["lags"]
+    assert (lag["name"], lag["topic"], lag["partition"]) == ("slow", "orders", 0)
+
+
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])
 def test_keys_that_end_it(log, key):
     async def steps(app, pilot):
@@ -408,6 +420,6 @@ def test_keys_that_end_it(log, key):
 
 def test_the_extra_is_named_if_textual_is_missing(log_url):
     Log.create(log_url)
-    done = run("cli/top_without_textual", log_url, status=1)
+    done = run("extensions/ui/top_without_textual", log_url, status=1)
     assert "eoslog top needs textual" in done.stderr
     assert "'spark-eos[ui]'" in done.stderr

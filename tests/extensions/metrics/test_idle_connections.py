@@ -16,6 +16,7 @@ from spark_eos import Producer
 from spark_eos.extensions.metrics.cli import server as metrics_server
 from spark_eos.extensions.metrics.cli.server import MetricsServer
 from spark_eos.serving.door import Places
+from tests.needing import needs
 from tests.starting import start
 
 LONGEST_S = 120
@@ -52,7 +53,7 @@ def test_the_oldest_that_asked_nothing_leaves_for_a_new_one(monkeypatch):
     server.stop()
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture(params=["metrics", pytest.param("ui", marks=needs("ui"))])
 def served(request, tmp_path):
     """The process and its address."""
     with Producer(str(tmp_path / "log")) as producer:
@@ -60,7 +61,7 @@ def served(request, tmp_path):
     said = tmp_path / "said"
     with said.open("w") as file:
         process = start(
-            "cli/few_descriptors",
+            "extensions/metrics/few_descriptors",
             request.param,
             tmp_path / "log",
             *SERVERS[request.param],
