@@ -257,23 +257,6 @@ def test_it_waits_for_records_that_come_in_time(url):
     assert process.communicate()[0] == b"new\n"  # fmt: skip
 
 
-def test_records_that_cannot_be_decoded(log_url, here):
-    schema = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}
-    Admin(log_url).create_topic("t")
-    here.produce(log_url, "t", b"\x02\n\xff\xff\n\x04\n")
-    Admin(log_url).alter_topic("t", config={"value.format": "avro", "value.schema": json.dumps(schema)})
-    assert main(["consume", log_url, "t"]) == 1
-    shown = here._capture.readouterr()
-    assert shown.out == b'{"n": 1}\n', "what comes before it is printed"
-    assert b"eoslog: t-0, offset 1: " in shown.err
-    assert b"--skip-message-on-error passes over such records" in shown.err
-    assert main(["consume", log_url, "t", "--skip-message-on-error", "--json"]) == 0
-    shown = here._capture.readouterr()
-    assert [json.loads(line)["value"] for line in shown.out.splitlines()] == [{"n": 1}, {"n": 2}]
-    assert shown.err.startswith(b"eoslog: passed over: t-0, offset 1: ")
-    assert here.consume(log_url, "t", "--format", "hex") == b"02\nffff\n04\n"
-
-
 @pytest.mark.parametrize("command", ["consume {} t", "topics {}"])
 def test_a_closed_standard_output(url, command):
     done = subprocess.run(

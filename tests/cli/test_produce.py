@@ -365,41 +365,6 @@ def test_errors_of_records_as_json(log_url, here, line, told):
     assert told in here.produce(log_url, "t", line.encode(), "--format", "json", code=1)
 
 
-SCHEMA = {
-    "type": "record",
-    "name": "Order",
-    "fields": [{"name": "item", "type": ["null", "string"]}, {"name": "raw", "type": "bytes"}],
-}
-
-
-def test_avro(log_url, here):
-    settings = {"value.format": "avro-single-object", "value.schema": json.dumps(SCHEMA)}
-    Admin(log_url).create_topic("t", config=settings)
-    line = b'{"item": {"string": "pear"}, "raw": "\\u00ff"}'
-    here.produce(log_url, "t", b"k\t" + line + b"\n", "--property", "parse.key=true")
-    assert [(one.key, one.value) for one in records(log_url, "t")] == [
-        (b"k", {"item": "pear", "raw": b"\xff"})
-    ]
-    assert json.loads(here.consume(log_url, "t")) == json.loads(line)
-    printed = here.consume(log_url, "t", "--json")
-    here.produce(log_url, "t", printed, "--format", "json")
-    assert len({repr(value) for value in values(log_url, "t")}) == 1
-    assert len(here.consume(log_url, "t", "--format", "hex").splitlines()) == 2
-    error = here.produce(log_url, "t", b'{"item": "pear", "raw": ""}\n', code=1)
-    assert "line 1: value: it is not the JSON of a value of the topic's Avro schema" in error
-    assert "Avro: use --format avro or json" in here.produce(log_url, "t", b"x", "--format", "text", code=1)
-
-
-def test_json_that_a_topic_checks(log_url, here):
-    pytest.importorskip("fastjsonschema")
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    Admin(log_url).create_topic("t", config={"value.format": "json", "value.schema": json.dumps(schema)})
-    here.produce(log_url, "t", b'{"n": 1}\n')
-    assert here.consume(log_url, "t") == b'{"n":1}\n'
-    assert "line 2: value: " in here.produce(log_url, "t", b'{"n": 1}\n{"n": "x"}\n', code=1)
-    assert json.loads(here.consume(log_url, "t", "--json"))["value"] == {"n": 1}
-
-
 def test_long_input_and_output_show_how_far_they_are(log_url, here, monkeypatch):
     shown = []
     monkeypatch.setattr(Progress, "count", lambda _self, what, done, of: shown.append((what, done, of)))

@@ -12,9 +12,6 @@ import pytest
 
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition, read_arrow
 from spark_eos.errors import ConfigError, NotALogError, StorageError
-from spark_eos.extensions.backup.backing_up import backup_log
-from spark_eos.extensions.backup.restoring import restore_log
-from spark_eos.extensions.ui.read_only import ReadOnlyStore
 from spark_eos.log import paths
 from spark_eos.log.data.task_io import TaskStorage
 from spark_eos.log.data_place import data_place
@@ -27,8 +24,8 @@ from spark_eos.monitoring.status import status_of
 from spark_eos.storage import PosixStore, Settings, Store, open_store
 from spark_eos.storage.store import Data
 from spark_eos.storage.two_stores import DATA_MARK
-from tests.extensions.encryption.test_logs import Keys
 from tests.maintenance.sparse_world import World, everything, small_pages
+from tests.needing import needs
 from tests.storage.shuffled_store import ShuffledStore
 from verification.retiring import RETIRED_AT_ONCE
 
@@ -199,7 +196,10 @@ def test_handles_and_tasks_find_the_data_in_other_processes(url: str, tmp_path: 
         assert (tmp_path / "files" / writer.finish()[0].file.name).exists()
 
 
+@needs("ui")
 def test_a_store_that_only_reads_reads_both(url: str) -> None:
+    from spark_eos.extensions.ui.read_only import ReadOnlyStore
+
     store = ReadOnlyStore(open_store(url))
     log = Log.open(store)
     assert received_by(log) == 1
@@ -211,46 +211,36 @@ def received_by(log: Log) -> int:
     return read_arrow(log, "t").read_all().num_rows
 
 
-def test_encrypted_data(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setenv("TWO_STORES_KEY", "MTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTE=")
-    settings = {"encryption.keys": f"{__name__}:KEYS", "encryption.key.id": "one"}
-    url = str(tmp_path / "chain")
-    Admin(url, {**settings, "data.url": str(tmp_path / "files")}).create_topic("t")
-    with Producer(url, settings) as producer:
-        producer.send("t", b"secret-marker").result()
-    assert not any(b"secret-marker" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    assert received(Log.open(url, settings=Settings(settings))) == [b"secret-marker"]
-    copied = copy_log(url, tmp_path / "copy", print, quick=True, destination_settings=place(tmp_path, "2"))
-    assert copied.verified.is_sound
-    assert received(Log.open(tmp_path / "copy", settings=Settings(settings))) == [b"secret-marker"]
-
-
-KEYS = Keys()
-
-
 # -- Copies and backups ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("source", ["plain", "two"])
 @pytest.mark.parametrize("target", ["plain", "two"])
-def test_copies_and_backups_between_one_store_and_two(source: str, target: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["copied", pytest.param("restored", marks=needs("backup"))])
+def test_copies_and_backups_between_one_store_and_two(
+    source: str, target: str, way: str, tmp_path: Path
+) -> None:
     url = str(tmp_path / "log")
     Admin(url, {"data.url": str(tmp_path / "files")} if source == "two" else {}).create_topic("t")
     send(url, b"one", b"two")
-    there = lambda name: place(tmp_path, name) if target == "two" else Settings({})  # noqa: E731
-    copy_log(url, tmp_path / "copy", print, destination_settings=there("copied"))
-    backup_log(url, str(tmp_path / "backups"))
-    restore_log(str(tmp_path / "backups"), tmp_path / "restored", settings=there("restored-files"))
+    there = place(tmp_path, "its-files") if target == "two" else Settings({})
+    if way == "copied":
+        copy_log(url, tmp_path / "made", print, destination_settings=there)
+    else:
+        from spark_eos.extensions.backup.backing_up import backup_log
+        from spark_eos.extensions.backup.restoring import restore_log
+
+        backup_log(url, str(tmp_path / "backups"))
+        restore_log(str(tmp_path / "backups"), tmp_path / "made", settings=there)
     shutil.rmtree(url)
     shutil.rmtree(tmp_path / "files", ignore_errors=True)
-    for made, files in (("copy", "copied"), ("restored", "restored-files")):
-        log = Log.open(tmp_path / made)
-        assert log.state.data_url == (str(tmp_path / files) if target == "two" else "")
-        assert received(log) == [b"one", b"two"]
-        send(log, b"three")
-        assert received(str(tmp_path / made)) == [b"one", b"two", b"three"]
-        assert names(tmp_path / made) == ({"_log"} if target == "two" else {"_log", "data"})
-        assert verify(str(tmp_path / made), print).is_sound
+    log = Log.open(tmp_path / "made")
+    assert log.state.data_url == (str(tmp_path / "its-files") if target == "two" else "")
+    assert received(log) == [b"one", b"two"]
+    send(log, b"three")
+    assert received(str(tmp_path / "made")) == [b"one", b"two", b"three"]
+    assert names(tmp_path / "made") == ({"_log"} if target == "two" else {"_log", "data"})
+    assert verify(str(tmp_path / "made"), print).is_sound
 
 
 def test_a_copy_that_can_be_opened_says_where_its_data_is(tmp_path: Path, monkeypatch) -> None:
@@ -279,9 +269,15 @@ def test_a_copy_that_can_be_opened_says_where_its_data_is(tmp_path: Path, monkey
     assert received(str(tmp_path / "copy")) == [b"x"] * 6 + [b"y"]
 
 
+@needs("backup")
 def test_a_backup_in_the_place_of_the_data_is_refused(url: str, tmp_path: Path) -> None:
+    from spark_eos.extensions.backup.backing_up import backup_log
+
     with pytest.raises(ConfigError, match="lie in one another"):
         backup_log(url, str(tmp_path / "files" / "backups"))
+
+
+def test_a_copy_in_the_place_of_the_data_is_refused(url: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="lie in one another"):
         copy_log(url, tmp_path / "files" / "copy", print)
     with pytest.raises(ConfigError, match="lie in one another"):

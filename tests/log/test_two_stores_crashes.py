@@ -11,8 +11,6 @@ import pytest
 
 from spark_eos import Admin, Log
 from spark_eos.errors import EosLogError
-from spark_eos.extensions.backup.backing_up import backup_log
-from spark_eos.extensions.backup.restoring import restore_log
 from spark_eos.log.clock import Retry
 from spark_eos.maintenance.copying import copy_log
 from spark_eos.maintenance.verify.verify import verify
@@ -22,6 +20,7 @@ from spark_eos.storage import MemoryStore, Settings, Store
 from spark_eos.storage.two_stores import DATA_MARK, TwoStores
 from spark_eos.testing.crash_store import Crashed, CrashStore, Trouble
 from tests.log.test_two_stores import received
+from tests.needing import needs
 
 TROUBLES = [Trouble.CRASH_BEFORE, Trouble.CRASH_AFTER, Trouble.REPLY_LOST, Trouble.CONFLICT]
 
@@ -77,7 +76,7 @@ def test_a_log_is_made(trouble: Trouble) -> None:
             return
 
 
-@pytest.fixture(params=["copy", "restore"])
+@pytest.fixture(params=["copy", pytest.param("restore", marks=needs("backup"))])
 def make(request):
     """Makes a copy of a log in two stores at another place; the log, and how to read it."""
     source = TwoStores(MemoryStore(), Settings({"data.url": f"memory://source-{uuid.uuid4().hex}"}))
@@ -85,6 +84,9 @@ def make(request):
     send(source, b"one", b"two")
     if request.param == "copy":
         return lambda target: copy_log(source, target, print)
+    from spark_eos.extensions.backup.backing_up import backup_log
+    from spark_eos.extensions.backup.restoring import restore_log
+
     repository = MemoryStore()
     backup_log(source, repository)
     return lambda target: restore_log(repository, target)

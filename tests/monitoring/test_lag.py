@@ -10,7 +10,6 @@ import pytest
 
 from spark_eos import Admin, Log, Producer, TopicPartition
 from spark_eos.config.isolation import Isolation
-from spark_eos.extensions.tables.tables import Tables
 from spark_eos.log.data.planner import plan
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.monitoring import lag as lag_module
@@ -20,6 +19,7 @@ from spark_eos.protocol.actions import AdvanceLogStart, AppendBatches, JoinGroup
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import NO_PRODUCER, PartitionOffset, SourceProgress
 from spark_eos.storage import MemoryStore
+from tests.needing import needs
 from verification.retiring import RETIRED_AT_ONCE
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -451,7 +451,10 @@ def test_a_query_that_reads_another_log_is_not_a_reader_of_this_one(log):
     assert lags(log) == []
 
 
+@needs("tables")
 def test_a_publication_is_behind_by_what_its_tables_lack(tmp_path):
+    from spark_eos.extensions.tables.tables import Tables
+
     log = Log.create(str(tmp_path / "log"))
     Admin(log).create_topic("t", 2)
     tables = Tables(log)

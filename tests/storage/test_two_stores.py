@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from spark_eos.errors import ConfigError, OutcomeUnknownError, StoreUnavailableError
-from spark_eos.extensions.encryption.store import EncryptedStore
 from spark_eos.storage import MemoryStore, PosixStore, Settings, Store, open_store
-from spark_eos.storage.encrypted_files import as_stored
 from spark_eos.storage.objects.store import ObjectStore
 from spark_eos.storage.two_stores import DATA_MARK, TwoStores, check_claim
 from spark_eos.storage.urls import data_settings_of, wanted_data_url
@@ -64,25 +62,6 @@ def test_what_lies_in_the_other_store_is_not_the_logs(tmp_path: Path) -> None:
     chain.create("data/t/1.arrow", b"")
     files.create("_log/1.avro", b"")
     assert names(chain.with_data(files.url)) == set()
-
-
-def test_stores_around_it_stay_around_both(tmp_path: Path) -> None:
-    class Keys:
-        def key(self, key_id: str) -> bytes:
-            return b"1" * 32
-
-    inner = MemoryStore()
-    store = EncryptedStore(inner, Keys(), "one")
-    bound = store.with_data(str(tmp_path))
-    assert isinstance(bound, EncryptedStore)
-    assert store.inner is inner, "a handle that has not read of the place goes on with what it has"
-    bound.create("data/t/1.arrow", b"secret-marker")
-    bound.create("_log/1.avro", b"entry")
-    stored = PosixStore(tmp_path).read("data/t/1.arrow").to_pybytes()
-    assert b"secret-marker" not in stored
-    assert bound.read("data/t/1.arrow").to_pybytes() == b"secret-marker"
-    assert as_stored(bound).read("data/t/1.arrow").to_pybytes() == stored
-    assert names(inner) == {"_log/1.avro"}
 
 
 def test_a_place_belongs_to_one_log_in_one_place(tmp_path: Path) -> None:

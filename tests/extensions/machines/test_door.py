@@ -133,7 +133,7 @@ class Leader:
     def __init__(self, folder, descriptors=DESCRIPTORS):
         self._errors = (folder / "errors").open("w+")
         self._process = start(
-            "storage/leads_with_few_descriptors",
+            "extensions/machines/leads_with_few_descriptors",
             folder / "log",
             descriptors,
             stdin=subprocess.PIPE,

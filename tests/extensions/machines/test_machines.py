@@ -370,7 +370,9 @@ class Writer:
 
     def __init__(self, folder, number, network="there", create_s=0.0):
         arguments = folder, number, network, create_s
-        self.process = starting.start("storage/commits_until_killed", *arguments, stdout=subprocess.PIPE)
+        self.process = starting.start(
+            "extensions/machines/commits_until_killed", *arguments, stdout=subprocess.PIPE
+        )
 
     def commits(self, count):
         """Wait until it has had so many more answers."""
