@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -45,6 +46,21 @@ def test_no_two_extensions_add_the_same():
 
 def test_each_extension_has_tests_of_its_own():
     assert [name for name in NAMES if not [*(ROOT / "tests/extensions" / name).glob("test_*.py")]] == []
+
+
+def test_an_extra_has_the_name_of_the_extension_that_needs_it():
+    """And no other package is asked for but those of the kernel."""
+    asked = {}
+    for path in FOLDER.glob("*/**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Loading":
+                asked.setdefault(path.relative_to(FOLDER).parts[0], set()).add(node.args[1].value)
+    assert asked == {name: {name.replace("_", "-")} for name in asked}
+    section = re.search(
+        r"^# Of extensions:.*?^\[", (ROOT / "pyproject.toml").read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+    extras = re.findall(r"^([a-z-]+) = \[", section[0], re.MULTILINE)
+    assert extras == [name.replace("_", "-") for name in sorted(asked)]
 
 
 def test_a_row_that_is_written_and_read_loads_no_extension(tmp_path):
