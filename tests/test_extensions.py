@@ -16,6 +16,7 @@ from spark_eos import extending
 from spark_eos.errors import ConfigError
 from spark_eos.extending import Extension
 from spark_eos.testing.processes import environment
+from tests import starting
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "spark_eos/extensions"
@@ -64,18 +65,7 @@ def test_an_extra_has_the_name_of_the_extension_that_needs_it():
 
 
 def test_a_row_that_is_written_and_read_loads_no_extension(tmp_path):
-    code = """if True:
-        import sys
-        from spark_eos import Admin, Consumer, Producer
-        log = sys.argv[1]
-        with Producer(log) as producer: producer.send("orders", b"one").get()
-        with Consumer(log, {"group.id": "g", "auto.offset.reset": "earliest"}) as consumer:
-            consumer.subscribe(["orders"]); assert len(list(consumer.poll(10_000)))
-        Admin(log).describe_topics()
-        print(*(name for name in sys.modules if name.startswith("spark_eos.extensions")))
-    """
-    ran = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=False)
-    assert (ran.stdout.split(), ran.returncode) == ([], 0), ran.stderr
+    assert starting.run("extensions/loads_no_extension", tmp_path).stdout.split() == []
 
 
 def test_what_is_missing_is_named():
@@ -115,8 +105,8 @@ def run(folder, *arguments):
 
 def smoke(folder, *names):
     (folder / "used").mkdir()
-    program = "tests/extensions/programs/smoke.py"
-    run(folder, program, folder / "used", *names)
+    _, program, *arguments = starting.command("extensions/smoke", folder / "used", *names)
+    run(folder, Path(program).relative_to(ROOT), *arguments)
 
 
 def test_without_all_of_them_the_kernel_works(tmp_path):

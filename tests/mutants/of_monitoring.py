@@ -336,8 +336,8 @@ MUTANTS = (
     Mutant(
         "clients-are-kept",
         _CLIENTS,
-        "self._producer = ref(inner)",
-        "self._producer = lambda: inner",
+        "self._producer = ref(producer)",
+        "self._producer = lambda: producer",
         "the series of a producer that is gone stay",
         _OF_METRICS,
     ),
