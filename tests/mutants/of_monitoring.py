@@ -351,7 +351,7 @@ MUTANTS = (
     ),
     Mutant(
         "passwords-in-labels",
-        f"{_METRICS}/points.py",
+        "spark_eos/config/store.py",
         "{found['place'] if keeps else host}",
         "{found['place']}",
         "the password of a URL is in its label",
