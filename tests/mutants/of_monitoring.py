@@ -11,7 +11,7 @@ _BEHIND, _LAG = "spark_eos/monitoring/behind.py", "spark_eos/monitoring/lag.py"
 _ACTIVITY = "spark_eos/monitoring/activity.py"
 _METRICS = "spark_eos/extensions/metrics"
 _WATCH, _PERIODIC = f"{_METRICS}/watch.py", f"{_METRICS}/periodic.py"
-_STORE, _CLIENTS = f"{_METRICS}/measured_store.py", f"{_METRICS}/client_points.py"
+_STORE, _CLIENTS = "spark_eos/monitoring/measured_store.py", f"{_METRICS}/client_points.py"
 
 _OF_LAG = ("tests/monitoring/test_lag.py",)
 _OF_ACTIVITY = ("tests/monitoring/test_activity.py",)
