@@ -14,6 +14,7 @@ from spark_eos.cli.command import main
 from spark_eos.clients.admin import ClockDescription
 from spark_eos.clients.consumer.heartbeat import HeartbeatThread, heartbeat_name
 from spark_eos.errors import GroupNotEmptyError, StoreUnavailableError
+from spark_eos.extensions.metrics.watch import LogWatch
 from spark_eos.extensions.tables.delta.target import DeltaTarget
 from spark_eos.extensions.tables.tables import Tables
 from spark_eos.maintenance.maintain import Maintainer
@@ -26,6 +27,7 @@ from spark_eos.protocol.actions import (
     JoinGroup,
     RaiseStagingFloor,
 )
+from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, noted, noted_ms
 from spark_eos.storage import MemoryStore
 from tests.clients.group_world import beats
 from tests.expiration import no_expiration
@@ -149,9 +151,37 @@ def test_a_publication(tmp_path, clock, monkeypatch):
         with pytest.raises(RuntimeError):
             Tables(log).publish("nightly")
     found = {one.name: one for one in look(log, clock).troubles}
+    assert "publication behind" in found
     assert found["publication unfinished"].cure == (("tables", "publish", LOG, "--name", "nightly"),)
     Tables(log).publish("nightly")
     assert levels(look(log, clock)) == []
+
+
+def test_a_publication_of_records_with_times_of_long_ago(tmp_path, clock):
+    """It is behind once nothing was published for too long, whatever times the records have."""
+    log = Log.create(str(tmp_path / "log"), clock)
+    Admin(log).create_topic("orders", 1)
+    Admin(log).alter_log({"entry.timestamp.after.max.ms": 10**12})  # Else the store's time counts.
+    Tables(log).create("nightly", ["orders"])
+
+    def send_old():
+        with Producer(log) as producer:
+            producer.send("orders", b"x", timestamp_ms=1_000_000)
+
+    send_old()
+    (one,) = look(log, clock).troubles
+    assert one.text.endswith(" behind: none was published yet")
+    for _ in range(2):
+        Tables(log).publish("nightly")
+        clock.now += 1.5 * HOUR_S
+        send_old()
+        assert levels(look(log, clock)) == []
+    found = {point.metric.name: point.value for point in LogWatch(log.store, clock=clock).points(wait=True)}
+    assert found["eoslog.publication.age"] == 1.5 * HOUR_S
+    clock.now += HOUR_S
+    (one,) = look(log, clock).troubles
+    assert (one.level, one.name) == ("warning", "publication behind")
+    assert one.text == "the tables of publication 'nightly' are 2 h behind: the newest version is of 2 h ago"
 
 
 def test_a_clock_that_was_ahead(log, clock):
@@ -347,6 +377,53 @@ def test_a_store_that_fails_in_the_middle(log, clock, monkeypatch):
     monkeypatch.setattr(status_module, "_snapshots", refuse)
     found = status_of(log.store, clock=clock)
     assert levels(found) == [("critical", "hanging transaction"), ("critical", "STORE_UNAVAILABLE")]
+
+
+# -- Backups and verifications --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("job", "name", "limit", "days"),
+    [
+        (BACKUP, "no backup", "health.backup.age.max.ms", 2),
+        (VERIFY, "no verify", "health.verify.age.max.ms", 31),
+    ],
+)
+def test_the_last_one_is_too_long_ago(log, clock, job, name, limit, days):
+    assert levels(look(log, clock)) == []  # It may be done by other means: that is not known.
+    Admin(log).alter_log({limit: days * 24 * 3_600_000})
+    (one,) = look(log, clock).troubles
+    assert (one.level, one.name) == ("warning", name)
+    assert one.text == f"{limit} is set, and no {job} --note has ended yet"
+    results = (SOUND,) if job == VERIFY else ()
+    log.commit(lambda state: noted(state, job, *results))
+    assert levels(look(log, clock)) == []
+    Admin(log).alter_log({limit: None})  # A note is enough to be missed.
+    noted_at = clock.now
+    clock.now += days * 24 * HOUR_S
+    assert levels(look(log, clock)) == []
+    clock.now += 1
+    (one,) = look(log, clock).troubles
+    assert (one.level, one.name) == ("warning", name)
+    assert one.text == f"the last {job} --note has ended {days} d ago"
+    found = {point.metric.name: point.value for point in LogWatch(log.store, clock=clock).points(wait=True)}
+    assert found[f"eoslog.{name.removeprefix('no ')}.age"] == pytest.approx(clock.now - noted_at)
+    clock.now = noted_at + days * 24 * HOUR_S
+    log.commit(lambda state: noted(state, job, *results))
+    assert levels(look(log, clock)) == []
+
+
+def test_a_backup_is_noted_once_it_is_whole_if_it_is_to_be(tmp_path, capsys):
+    log = Log.create(str(tmp_path / "log"))
+    assert main(["backup", log.url, str(tmp_path / "backups")]) == 0
+    assert log.follow().seq == 0  # It has only read.
+    (tmp_path / "else").mkdir()
+    (tmp_path / "else" / "file").write_text("no repository")
+    assert main(["backup", log.url, str(tmp_path / "else"), "--note"]) == 1
+    assert log.follow().seq == 0
+    assert main(["backup", log.url, str(tmp_path / "backups"), "--note"]) == 0
+    assert noted_ms(log.follow(), BACKUP) == log.state.timestamp_ms
+    capsys.readouterr()
 
 
 # -- Fencings ---------------------------------------------------------------------------------------

@@ -6,14 +6,17 @@ import pytest
 
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
 from spark_eos.clients.consumer.heartbeat import heartbeat_name
+from spark_eos.extensions.metrics.watch import LogWatch
 from spark_eos.maintenance.maintain import Maintainer
-from spark_eos.monitoring.status import status_of
+from spark_eos.monitoring.status import Space, status_of
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
+from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, noted
 from spark_eos.protocol.types import PartitionOffset, SourceProgress
 from spark_eos.storage import MemoryStore
 from tests.log.fakes import FakeClock
 
 MINUTE_S = 60
+PLENTY = Space(500 << 30, 1000 << 30)
 TOPICS = {"orders": 3, "payments": 2, "clicks": 4, "copies": 2}
 
 
@@ -32,6 +35,7 @@ class Day:
         self.members = [self.member() for _ in range(2)]
         self.maintainer = Maintainer(self.log, heartbeat_name=heartbeat_name)
         self.batch = 0
+        self.watch = LogWatch(self.store, clock=self.clock, now=self.clock.monotonic, space=lambda _: PLENTY)
         self.read = dict.fromkeys(range(TOPICS["clicks"]), 0)
 
     def member(self):
@@ -92,6 +96,8 @@ class Day:
         """Maintenance; and now and then one is deployed again."""
         for done in self.maintainer.run(wait=False):  # As `eoslog maintain --watch`: a wait is hours here.
             assert done.error is None, done
+        if number % 12 == 0:  # As a backup and a verification do when they end.
+            self.log.commit(lambda state: (*noted(state, BACKUP), *noted(state, VERIFY, SOUND)))
         if number % 6 == 5:
             self.job.close()
             self.start_job()
@@ -99,7 +105,10 @@ class Day:
             self.members.append(self.member())
 
     def look(self):
-        return status_of(self.store, clock=self.clock, space=lambda _: None).troubles
+        """As `eoslog status` tells it, and what alerts go by."""
+        told = status_of(self.store, clock=self.clock, space=lambda _: PLENTY).troubles
+        points = [one for one in self.watch.points(wait=True) if one.metric.name == "eoslog.trouble"]
+        return [*told, *points]
 
     def close(self):
         for one in (self.producer, self.job, *self.members):

@@ -24,7 +24,9 @@ from spark_eos.extensions.tables.tables import Tables
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Retry
 from spark_eos.monitoring import measured_store, register
+from spark_eos.monitoring.status import Space
 from spark_eos.protocol.actions import JoinGroup, RaiseStagingFloor
+from spark_eos.protocol.rules.notes import BACKUP, VERIFY, noted
 from spark_eos.storage import open_store
 from spark_eos.testing import Fault, FaultyStore
 from tests.extensions.metrics.metrics_world import Time, close, micro_batch, scraped
@@ -64,7 +66,8 @@ class World:
         self.send()
         self.now, self.registry = Time(), CollectorRegistry()
         self.clock = Later(self.now)
-        self.watch = LogWatch(self.store, now=self.now, clock=self.clock)
+        self.space = Space(500 << 30, 1000 << 30)
+        self.watch = LogWatch(self.store, now=self.now, clock=self.clock, space=lambda _: self.space)
         register(self.watch, registry=self.registry)
         self.each_minute = self.send
         self.minute, self.series = 0, {}
@@ -128,6 +131,27 @@ def down(world):
     world.each_minute = lambda: None
     yield 5
     Path(f"{world.url}-away").rename(world.url)
+
+
+def disk_full(world):
+    """Other programs fill it: the log itself takes little."""
+    yield 10
+    world.space = Space(9 << 30, 1000 << 30)
+    yield 10
+    world.space = Space(100 << 30, 1000 << 30)
+
+
+def damage(world):
+    """A file of rows, which no look reads."""
+    world.each_minute = lambda: None
+    yield 5
+    (name,) = [info.name for info in world.log.store.list(paths.DATA)]
+    data = bytes(world.log.store.read(name))
+    world.log.store.overwrite(name, data[:-1])
+    assert main(["verify", world.url, "--note"]) == 1
+    yield 5
+    world.log.store.overwrite(name, data)
+    world.follow("damaged-file.md", "eoslog verify LOG --note")
 
 
 def hanging_transaction(world):
@@ -211,6 +235,16 @@ def silent_member(world):
     world.each_minute = lambda: None  # Its process was killed.
     yield 10
     world.follow("silent-member.md", "eoslog groups remove-members")
+
+
+def fenced(world):
+    """Two programs take one id from each other; the last one is left alone then."""
+    world.each_minute = lambda: None
+    yield 5
+    for _ in range(4):
+        world.open_transaction()
+    yield 5
+    yield 65
 
 
 def records_lost(world):
@@ -313,6 +347,25 @@ def clock_trouble(world):
     yield 8  # It ends when the true time has passed that of the entry.
 
 
+def too_long_ago(job):
+    """It was to be done each hour, and is not done any more; then it is done again."""
+
+    def trouble(world):
+        world.each_minute = lambda: None
+        limit = f"health.{job.removeprefix('eoslog ')}.age.max.ms"
+        Admin(world.log).alter_log({limit: 3_600_000, "entry.timestamp.after.max.ms": 10**9})
+
+        def note():
+            Log.open(world.url, world.clock).commit(lambda state: noted(state, job))
+
+        note()
+        yield 50
+        yield 90
+        note()
+
+    return trouble
+
+
 def small_batches(world):
     """Each commit has a small batch in each of many partitions."""
     partitions = 20
@@ -348,6 +401,8 @@ def garbage(world):
 
 TROUBLES = {
     "EoslogDown": down,
+    "EoslogDiskFull": disk_full,
+    "EoslogDamage": damage,
     "EoslogHangingTransaction": hanging_transaction,
     "EoslogPreparedWaits": prepared_waits,
     "EoslogLsoStuck": lso_stuck,
@@ -355,6 +410,7 @@ TROUBLES = {
     "EoslogQueryBehind": query_behind,
     "EoslogLagUnknown": lag_unknown,
     "EoslogSilentMember": silent_member,
+    "EoslogFenced": fenced,
     "EoslogRecordsLost": records_lost,
     "EoslogNoCommits": no_commits,
     "EoslogInDoubt": in_doubt,
@@ -364,6 +420,8 @@ TROUBLES = {
     "EoslogPublicationBehind": publication_behind,
     "EoslogPublicationUnfinished": publication_unfinished,
     "EoslogClockTrouble": clock_trouble,
+    "EoslogBackupOld": too_long_ago(BACKUP),
+    "EoslogVerifyOld": too_long_ago(VERIFY),
     "EoslogSmallBatches": small_batches,
     "EoslogGarbage": garbage,
 }
@@ -376,6 +434,7 @@ def test_all_alerts_have_a_trouble():
 
 
 @pytest.mark.deep(
+    "EoslogBackupOld",
     "EoslogGarbage",
     "EoslogGroupBehind",
     "EoslogLsoStuck",
@@ -383,6 +442,7 @@ def test_all_alerts_have_a_trouble():
     "EoslogSmallBatches",
     "EoslogSnapshotsMissing",
     "EoslogStorageSlow",
+    "EoslogVerifyOld",
 )
 @pytest.mark.parametrize("alert", TROUBLES)
 def test_an_alert_fires_for_a_log_in_trouble_and_ends_with_the_cure(alert, tmp_path, monkeypatch):

@@ -29,6 +29,7 @@ from spark_eos.extensions.ui.areas import storage
 from spark_eos.extensions.ui.areas.health import job_of
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.security import COOKIE, Access
+from spark_eos.protocol.rules.notes import SOUND, VERIFY, noted
 from spark_eos.serving.address import url_of
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import FaultyStore
@@ -247,6 +248,13 @@ def test_too_many_browsers_are_refused(page, monkeypatch):
 
 
 # -- What it shows ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("results", "expected"), [((SOUND,), []), ((), [("bad", "health")])])
+def test_what_a_verification_elsewhere_has_noted(log, request, results, expected):
+    log.commit(lambda state: noted(state, VERIFY, *results))
+    found = ask(request.getfixturevalue("page"), "overview").json()["attention"]
+    assert [(one["level"], one["to"]) for one in found] == expected
 
 
 def test_overview_topics_and_storage(page):
