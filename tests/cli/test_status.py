@@ -18,6 +18,7 @@ from spark_eos.extensions.metrics.watch import LogWatch
 from spark_eos.extensions.tables.delta.target import DeltaTarget
 from spark_eos.extensions.tables.tables import Tables
 from spark_eos.maintenance.maintain import Maintainer
+from spark_eos.monitoring import members
 from spark_eos.monitoring import status as status_module
 from spark_eos.monitoring.status import Space, status_of
 from spark_eos.monitoring.troubles import of_state
@@ -291,6 +292,13 @@ def test_a_member_that_was_killed(log, clock, monkeypatch):
 def test_a_member_without_any_sign(log, clock):
     """The log was restored, say: signs of life are not in a backup."""
     log.commit(lambda _: (JoinGroup("g", "m", ("orders",), ("range",), 45_000),))
+    assert levels(look(log, clock)) == [], "its first one is on the way"
+    clock.now += 89
+    log.commit(
+        lambda _: (JoinGroup("g", "m", ("orders", "t"), ("range",), 45_000),)
+    )  # As after another `subscribe`.
+    assert levels(look(log, clock)) == []
+    clock.now += 1
     (one,) = look(log, clock).troubles
     assert (one.level, one.name) == ("note", "silent member")
     assert "'m', none is in the store" in one.text
@@ -303,6 +311,21 @@ def test_of_many_members_those_that_are_silent_are_removed(log, clock):
         log.store.overwrite(heartbeat_name("g", f"m{number}"), b"1 %d" % (clock.now_ms() - number * 60_000))
     (one,) = look(log, clock).troubles
     assert one.cure == (("groups", "remove-members", LOG, "--group", "g", "--member", "m2"),)
+
+
+def test_members_that_were_not_asked_are_not_called_alive(log, clock, monkeypatch):
+    monkeypatch.setattr(members, "MOST", 3)
+    for group, count in (("a", 2), ("b", 2), ("c", 1)):
+        for number in range(count):
+            join = (JoinGroup(group, f"m{number}", ("orders",), ("range",), 45_000),)
+            log.commit(lambda _, join=join: join)
+            log.store.overwrite(heartbeat_name(group, f"m{number}"), b"1 %d" % clock.now_ms())
+    (one,) = look(log, clock).troubles
+    assert (one.level, one.name) == ("note", "members not looked at")
+    assert one.text == (
+        "only the first 3 of 5 members were asked for a sign of life, by the names of their groups: of 2 members it is "
+        "not known whether they are silent, of groups 'b', 'c'"
+    )
 
 
 def test_a_wide_transaction_within_its_timeout_is_named(log, clock):
@@ -447,6 +470,18 @@ def test_two_programs_that_take_it_from_each_other_are(log, clock):
     assert one.level == "warning"
     assert "was fenced 3 times in " in one.text
     assert "its transaction 2 is aborted" in one.text
+
+
+def test_of_many_that_were_fenced_the_others_are_counted(log, clock):
+    for number in range(7):
+        for _ in range(2):
+            began(log, f"payer-{number}").close()
+        began(log, f"payer-{number}")
+        Admin(log).abort_transaction(f"payer-{number}")
+    found = [one for one in look(log, clock).troubles if one.name == "fenced"]
+    assert [one.about for one in found] == [*(f"payer-{number}" for number in range(5)), ""]
+    assert found[-1].text == "2 more transactional.ids have the same trouble"
+    assert found[-1].look == (("audit", LOG),)
 
 
 def test_what_was_fenced_long_ago_is_not_told(log, clock):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from spark_eos.extensions.metrics.entry_counts import EntryCounts
 from spark_eos.extensions.metrics.points import Point, point
 from spark_eos.monitoring.lag import Lag
-from spark_eos.monitoring.members import SilentMember
+from spark_eos.monitoring.members import SilentMember, not_asked
 from spark_eos.monitoring.sizes import Size
 from spark_eos.monitoring.troubles.trouble import Trouble
 from spark_eos.protocol.rules.notes import BACKUP, VERIFY, noted_ms
@@ -41,10 +41,11 @@ def state_points(seen: Seen) -> Iterator[Point]:
     open_ms = _open_since(seen.state)
     for name in sorted(seen.state.topics):
         yield from _of_topic(seen, seen.state.topics[name], open_ms)
-    silent = Counter(one.group for one in seen.silent)
+    silent, unknown = Counter(one.group for one in seen.silent), not_asked(seen.state)
     for group in sorted(seen.state.groups):
         yield point("eoslog.consumer_group.members", len(seen.state.groups[group].members), seen.log, group)
-        yield point("eoslog.consumer_group.silent_members", silent[group], seen.log, group)
+        if silent[group] or group not in unknown:
+            yield point("eoslog.consumer_group.silent_members", silent[group], seen.log, group)
     for query in sorted(seen.state.queries):
         yield point("eoslog.query.batch", seen.state.queries[query].batch_id, seen.log, query)
     for name in sorted(seen.state.publications):

@@ -169,7 +169,8 @@ _OF_LOGS = (
         "consumer_group.silent_members",
         "{member}",
         _OF_GROUP,
-        "Members that have shown no sign of life for twice their `session.timeout.ms`",
+        "Members that have shown no sign of life for twice their `session.timeout.ms`; no value if "
+        "none is known and not all of the group were asked (1,000 of a log are)",
     ),
     _gauge(
         "consumer_group.lag_unknown",

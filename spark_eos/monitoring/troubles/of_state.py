@@ -79,7 +79,7 @@ def troubles_of(seen: Seen) -> list[Trouble]:
             *_publications(seen),
             *_clock(seen),
             *_small(seen),
-            *of_fencings(state, now_ms),
+            *at_most(of_fencings(state, now_ms), "transactional.ids", ("audit", LOG)),
         ]
     )
 

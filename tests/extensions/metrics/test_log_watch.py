@@ -14,6 +14,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from spark_eos import Admin, Log, Producer, TopicPartition
+from spark_eos.clients.consumer.heartbeat import heartbeat_name
 from spark_eos.errors import CorruptRecordError, ProducerFencedError, StoreUnavailableError
 from spark_eos.extensions.metrics.periodic import Periodic
 from spark_eos.extensions.metrics.watch import LogWatch
@@ -21,10 +22,10 @@ from spark_eos.log.clock import SYSTEM
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.rolling import TAIL_ROWS, Roller
 from spark_eos.maintenance.vacuum import Vacuum
-from spark_eos.monitoring import register
+from spark_eos.monitoring import members, register
 from spark_eos.monitoring.sizes import Sizes
 from spark_eos.monitoring.status import Space
-from spark_eos.protocol.actions import CreateTopic
+from spark_eos.protocol.actions import CreateTopic, JoinGroup
 from spark_eos.storage import MemoryStore, Settings, open_store
 from spark_eos.testing import FaultyStore
 from tests.extensions.metrics.metrics_world import SECRET, Time, has, scraped, value, watched
@@ -266,6 +267,21 @@ def test_an_open_transaction():
     assert (found["transactions.open",], found["topic.lso_lag", "t"]) == (0, 0)
     assert found["topic.open_transaction.age", "t"] == 0
     producer.close()
+
+
+def test_members_that_were_not_asked_are_not_called_alive(monkeypatch):
+    monkeypatch.setattr(members, "MOST", 3)
+    world = Watched(garbage_s=None)
+    now_ms = world.log.clock.now_ms()
+    for group, count in (("a", 2), ("b", 2), ("c", 1)):
+        for number in range(count):
+            join = JoinGroup(group, f"m{number}", ("t",), ("range",), 45_000)
+            world.log.commit(lambda _, join=join: (join,))
+            world.store.overwrite(heartbeat_name(group, f"m{number}"), b"1 %d" % now_ms)
+    silent = {key: count for key, count in world.look().items() if "silent_members" in key[0]}
+    assert silent == {("consumer_group.silent_members", "a"): 0}
+    world.store.overwrite(heartbeat_name("b", "m0"), b"1 %d" % (now_ms - 90_000))
+    assert world.look()["consumer_group.silent_members", "b"] == 1, "one at least"
 
 
 class Ahead:

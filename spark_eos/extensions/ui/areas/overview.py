@@ -24,7 +24,7 @@ def pulse(follower: Follower) -> Answer:
         "seq": state.seq,
         "time": state.timestamp_ms,
         "read": follower.read_ms,
-        "now": follower.now_ms(),
+        "age": follower.age_ms,
         "error": follower.error,
         "topics": len(state.topics),
         "open": len(state.open_transactions),
