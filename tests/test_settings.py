@@ -44,6 +44,7 @@ from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.monitoring.lag import lags_of
 from spark_eos.monitoring.troubles.of_state import Seen, troubles_of
 from spark_eos.protocol.publication import Publication
+from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, noted
 from spark_eos.storage import MemoryStore
 from tests.clients.group_world import beats, held, member_id, settle
 from tests.extensions.value_formats.registry_server import RegistryServer
@@ -330,6 +331,14 @@ def warned(world, name, value):
         return [one.name for one in troubles_of(seen)]
 
 
+def warned_of_a_note(world, name, value):
+    """What is said of a log whose last backup and verification have ended a hundred seconds ago."""
+    world.admin.alter_log({name: value})
+    world.log.commit(lambda state: (*noted(state, BACKUP), *noted(state, VERIFY, SOUND)))
+    state = world.log.follow()
+    return [one.name for one in troubles_of(Seen(state, state.timestamp_ms + 100_000, [], {}))]
+
+
 def readable(world, name, value):
     """How many seconds of a log of 200 can be read entry by entry."""
     log = Log.create(MemoryStore(), world.log.clock, snapshot_interval=2, config={name: value})
@@ -359,10 +368,12 @@ LOG = {
         },
     ),
     "entry.timestamp.after.max.ms": Effect(hours_ahead, {"3600000": 0, "172800000": 48}),
+    "health.backup.age.max.ms": Effect(warned_of_a_note, {"99999": ["no backup"], "100000": []}),
     "health.lag.max.ms": Effect(warned, {"99999": ["group behind"], "100000": []}),
     "health.publication.lag.max.ms": Effect(warned, {"99999": ["publication behind"], "100000": []}),
     "health.small.batches.max": Effect(warned, {"99": ["small batches"], "100": []}),
     "health.transaction.max.ms": Effect(warned, {"99999": ["held back"], "100000": []}),
+    "health.verify.age.max.ms": Effect(warned_of_a_note, {"99999": ["no verify"], "100000": []}),
     "metadata.max.retention.ms": Effect(readable, {"1": 20, "60000": 60, "3600000": 200}),
     "offsets.retention.minutes": Effect(expired, {"1": ([], [], ["g"]), "2": ([], [], [])}),
     "producer.id.expiration.ms": Effect(expired, {"99000": ([0], [], []), "101000": ([], [], [])}),

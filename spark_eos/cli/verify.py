@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spark_eos.cli.options import ConfigFile, Json, Url, store_settings
+from spark_eos.cli.options import ConfigFile, Json, Url, open_log, store_settings
 from spark_eos.cli.output import PAGES, counted, print_json
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.progress import Progress
-from spark_eos.errors import CorruptRecordError
+from spark_eos.errors import CorruptRecordError, EosLogError
 
 if TYPE_CHECKING:
     from spark_eos.maintenance.verify.verify import Finding, Summary
@@ -38,13 +38,19 @@ def verify(
             help="Write damaged or missing snapshots and indexes again; never entries or data.",
         ),
     ] = False,
+    note: Annotated[
+        bool,
+        typer.Option("--note", help="Note the time and the result in the log, for eoslog status and alerts."),
+    ] = False,
     command_config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Check a whole log: entries, snapshots, indexes, data."""
+    """Check a whole log: entries, snapshots, indexes, data. It writes nothing without --repair and --note."""
     from spark_eos.maintenance.verify.verify import Verdict
     from spark_eos.maintenance.verify.verify import verify as check
 
+    if note and quick:
+        raise typer.BadParameter("a quick check reads no data: leave out --quick", param_hint="'--note'")
     settings = store_settings(command_config)
     with Progress() as progress:
 
@@ -63,11 +69,27 @@ def verify(
     else:
         _print_summary(summary, quick=quick)
     sys.stdout.flush()
+    if note:
+        _note(url, command_config, is_sound=summary.is_sound)
     if not summary.is_sound:
         wrong = summary.found[Verdict.WRONG]
         raise CorruptRecordError(
             f"{url}: {wrong} thing{'s are' if wrong > 1 else ' is'} wrong, see above; how files are put back: {_PAGE}"
         )
+
+
+def _note(url: str, command_config: str | None, *, is_sound: bool) -> None:
+    from spark_eos.protocol.rules.notes import SOUND, VERIFY, noted
+    from spark_eos.protocol.types import ADMIN
+
+    results = (SOUND,) if is_sound else ()
+    try:
+        open_log(url, command_config).commit(lambda state: noted(state, VERIFY, *results), writer=ADMIN)
+    except EosLogError as error:
+        if is_sound:
+            raise
+        # That the log is damaged is the error of this command; it may be why nothing can be noted.
+        print(f"not noted in the log: {error}", file=sys.stderr)
 
 
 def _print_summary(summary: Summary, *, quick: bool) -> None:

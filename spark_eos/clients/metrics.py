@@ -198,6 +198,10 @@ class ConsumerMetrics:
         if records:
             self._all.record({"records-consumed": records})
 
+    def met_damage(self) -> None:
+        """A poll ends with `CorruptRecordError`."""
+        self._all.record({"corrupt-record": 1})
+
     def committed(self, seconds: float) -> None:
         """Offsets were committed."""
         self._all.record({"commit-latency": seconds * 1000})
@@ -223,6 +227,7 @@ class ConsumerMetrics:
                 "records-per-request-avg": records.average,
                 "bytes-consumed-total": float(read),
                 "fetch-total": float(records.count),
+                "corrupt-record-total": self._all.of("corrupt-record").total,
                 "records-lag-max": float(max(lags.values(), default=0)),
             },
             "consumer-coordinator-metrics": {

@@ -13,13 +13,14 @@ from spark_eos.errors import ObjectNotFoundError
 from spark_eos.log.log import Log
 from spark_eos.protocol.state import Member, State
 
-__all__ = ["MOST", "SilentMember", "silent_members"]
+__all__ = ["MOST", "SilentMember", "not_asked", "silent_members"]
 
 MOST = 1000
 """Members that one look asks the store for; each is a request."""
 
 _PATIENCE = 2
-"""Silent for so many of their session timeouts: the others, if there are any, would have removed them by then."""
+"""Silent for so many of their session timeouts: the others, if there are any, would have removed them by then. A member
+without any sign has as long from its joining on: its first one comes after it."""
 
 
 class SilentMember(NamedTuple):
@@ -41,9 +42,9 @@ class SilentMember(NamedTuple):
 
 
 def silent_members(log: Log, state: State, now_ms: int) -> list[SilentMember]:
-    """Tell which members of groups are silent; of `MOST` members at most, by name.
+    """Tell which members of groups are silent; of `MOST` members at most, by name (`not_asked`).
 
-    A member without any sign is asked for once more, after the log was read again: it may just have joined or left.
+    A member without any sign is asked for once more, after the log was read again: it may just have left.
     """
     members = [(name, member) for name in sorted(state.groups) for member in _members(state, name)]
     found = [_looked_at(log, group, member, now_ms) for group, member in members[:MOST]]
@@ -60,6 +61,17 @@ def silent_members(log: Log, state: State, now_ms: int) -> list[SilentMember]:
     ]
 
 
+def not_asked(state: State) -> dict[str, int]:
+    """How many members of which groups `silent_members` does not look at: they may be silent or not."""
+    found, left = {}, MOST
+    for name in sorted(state.groups):
+        count = len(state.groups[name].members)
+        if count > left:
+            found[name] = count - left
+        left = max(left - count, 0)
+    return found
+
+
 def _members(state: State, group: str) -> list[Member]:
     known = state.groups.get(group)
     return [] if known is None else sorted(known.members.values())
@@ -69,9 +81,9 @@ def _looked_at(log: Log, group: str, member: Member, now_ms: int) -> SilentMembe
     try:
         beaten_ms = written_ms(log.store.read(heartbeat_name(group, member.member_id)))
     except ObjectNotFoundError:
-        silent_ms = None
+        silent_ms, since_ms = None, member.joined_ms
     else:
-        silent_ms = now_ms - beaten_ms
-        if silent_ms < _PATIENCE * member.session_timeout_ms:
-            return None
+        silent_ms, since_ms = now_ms - beaten_ms, beaten_ms
+    if now_ms - since_ms < _PATIENCE * member.session_timeout_ms:
+        return None
     return SilentMember(group, member.member_id, member.instance_id, member.client_id, silent_ms)

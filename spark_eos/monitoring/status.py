@@ -23,7 +23,7 @@ from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 from spark_eos.storage.two_stores import is_apart
 from spark_eos.storage.urls import data_store
 
-__all__ = ["Space", "Status", "space_of", "status_of"]
+__all__ = ["Space", "Status", "of_error", "of_space", "space_of", "status_of"]
 
 _LOW, _FULL = 0.05, 0.01
 _LEAST_BYTES = 1 << 20
@@ -71,20 +71,20 @@ def status_of(
     inner = url if isinstance(url, Store) else open_store(url, settings)
     store = LookingStore(inner)
     label = safe_url(store.url)
-    found = [*_space(space(inner))]
+    found = [*of_space(space(inner))]
     try:
         log = Log.open(store, clock)
         activity = Watch(log).look()
     except EosLogError as error:
-        return Status(label, None, [_of_error(error, settings), *found])
+        return Status(label, None, [of_error(error, settings), *found])
     state = log.state
     if is_apart(state.data_url):
-        found += _space(space(data_store(state.data_url, inner.settings)))
+        found += of_space(space(data_store(state.data_url, inner.settings)))
     for look in (_of_state, _snapshots):
         try:
             found += look(log, activity)
         except EosLogError as error:
-            found.append(_of_error(error, settings))
+            found.append(of_error(error, settings))
     return Status(label, activity, worst_first(found))
 
 
@@ -105,7 +105,7 @@ def _store_ms(log: Log) -> int | None:
         return None
 
 
-def _of_error(error: EosLogError, settings: Settings) -> Trouble:
+def of_error(error: EosLogError, settings: Settings) -> Trouble:
     """Why the log cannot be read."""
     page, advice = f"reference/error-codes.md#{error.code.lower()}", ""
     look: tuple[tuple[str, ...], ...] = ()
@@ -118,7 +118,8 @@ def _of_error(error: EosLogError, settings: Settings) -> Trouble:
     return Trouble("critical", error.code, settings.scrub(str(error)), page, look, (), advice)
 
 
-def _space(space: Space | None) -> Iterator[Trouble]:
+def of_space(space: Space | None) -> Iterator[Trouble]:
+    """Whether it is little; nothing if it is not known."""
     if space is None or not space.total:
         return
     share = space.free / space.total

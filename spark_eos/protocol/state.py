@@ -220,7 +220,8 @@ class Member(NamedTuple):
     """A consumer of a group.
 
     ``generation`` is the last one it has synced to, and so the one in which it may commit. ``held`` are the
-    partitions it may read now, sorted: never another member's, even if the newest assignment says so.
+    partitions it may read now, sorted: never another member's, even if the newest assignment says so. ``joined_ms`` is
+    the log's time at which it became a member.
     """
 
     member_id: str
@@ -231,6 +232,7 @@ class Member(NamedTuple):
     client_id: str = ""
     generation: int = -1
     held: tuple[PartitionKey, ...] = ()
+    joined_ms: int = -1
 
 
 class Group(NamedTuple):

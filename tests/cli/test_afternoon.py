@@ -468,7 +468,7 @@ def test_a_damaged_entry(terminal, backed_up, tmp_path):
         assert str(path) in error
     trouble = terminal.troubles(backed_up)["CORRUPT_RECORD"]
     assert str(path) in trouble["text"]
-    assert page_of(trouble).startswith("# A damaged file")
+    assert page_of(trouble).startswith("# EoslogDamage: ")
     (look,) = trouble["look"]
     (name,) = re.findall(r"^wrong: (\S+): ", terminal.run(look, 1), re.MULTILINE)
     put_back(terminal, backed_up, name, tmp_path)

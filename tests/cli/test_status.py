@@ -15,6 +15,7 @@ from spark_eos.clients.admin import ClockDescription
 from spark_eos.clients.consumer.heartbeat import HeartbeatThread, heartbeat_name
 from spark_eos.errors import GroupNotEmptyError, StoreUnavailableError
 from spark_eos.maintenance.maintain import Maintainer
+from spark_eos.monitoring import members
 from spark_eos.monitoring import status as status_module
 from spark_eos.monitoring.status import Space, status_of
 from spark_eos.monitoring.troubles import of_state
@@ -24,6 +25,7 @@ from spark_eos.protocol.actions import (
     JoinGroup,
     RaiseStagingFloor,
 )
+from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, noted, noted_ms
 from spark_eos.storage import MemoryStore
 from tests.clients.group_world import beats
 from tests.expiration import no_expiration
@@ -152,9 +154,38 @@ def test_a_publication(tmp_path, clock, monkeypatch):
         with pytest.raises(RuntimeError):
             Tables(log).publish("nightly")
     found = {one.name: one for one in look(log, clock).troubles}
+    assert "publication behind" in found
     assert found["publication unfinished"].cure == (("tables", "publish", LOG, "--name", "nightly"),)
     Tables(log).publish("nightly")
     assert levels(look(log, clock)) == []
+
+
+@needs("tables")
+def test_a_publication_of_records_with_times_of_long_ago(tmp_path, clock):
+    """It is behind once nothing was published for too long, whatever times the records have."""
+    from spark_eos.extensions.tables.tables import Tables
+
+    log = Log.create(str(tmp_path / "log"), clock)
+    Admin(log).create_topic("orders", 1)
+    Admin(log).alter_log({"entry.timestamp.after.max.ms": 10**12})  # Else the store's time counts.
+    Tables(log).create("nightly", ["orders"])
+
+    def send_old():
+        with Producer(log) as producer:
+            producer.send("orders", b"x", timestamp_ms=1_000_000)
+
+    send_old()
+    (one,) = look(log, clock).troubles
+    assert one.text.endswith(" behind: none was published yet")
+    for _ in range(2):
+        Tables(log).publish("nightly")
+        clock.now += 1.5 * HOUR_S
+        send_old()
+        assert levels(look(log, clock)) == []
+    clock.now += HOUR_S
+    (one,) = look(log, clock).troubles
+    assert (one.level, one.name) == ("warning", "publication behind")
+    assert one.text == "the tables of publication 'nightly' are 2 h behind: the newest version is of 2 h ago"
 
 
 def test_a_clock_that_was_ahead(log, clock):
@@ -264,6 +295,13 @@ def test_a_member_that_was_killed(log, clock, monkeypatch):
 def test_a_member_without_any_sign(log, clock):
     """The log was restored, say: signs of life are not in a backup."""
     log.commit(lambda _: (JoinGroup("g", "m", ("orders",), ("range",), 45_000),))
+    assert levels(look(log, clock)) == [], "its first one is on the way"
+    clock.now += 89
+    log.commit(
+        lambda _: (JoinGroup("g", "m", ("orders", "t"), ("range",), 45_000),)
+    )  # As after another `subscribe`.
+    assert levels(look(log, clock)) == []
+    clock.now += 1
     (one,) = look(log, clock).troubles
     assert (one.level, one.name) == ("note", "silent member")
     assert "'m', none is in the store" in one.text
@@ -276,6 +314,21 @@ def test_of_many_members_those_that_are_silent_are_removed(log, clock):
         log.store.overwrite(heartbeat_name("g", f"m{number}"), b"1 %d" % (clock.now_ms() - number * 60_000))
     (one,) = look(log, clock).troubles
     assert one.cure == (("groups", "remove-members", LOG, "--group", "g", "--member", "m2"),)
+
+
+def test_members_that_were_not_asked_are_not_called_alive(log, clock, monkeypatch):
+    monkeypatch.setattr(members, "MOST", 3)
+    for group, count in (("a", 2), ("b", 2), ("c", 1)):
+        for number in range(count):
+            join = (JoinGroup(group, f"m{number}", ("orders",), ("range",), 45_000),)
+            log.commit(lambda _, join=join: join)
+            log.store.overwrite(heartbeat_name(group, f"m{number}"), b"1 %d" % clock.now_ms())
+    (one,) = look(log, clock).troubles
+    assert (one.level, one.name) == ("note", "members not looked at")
+    assert one.text == (
+        "only the first 3 of 5 members were asked for a sign of life, by the names of their groups: of 2 members it is "
+        "not known whether they are silent, of groups 'b', 'c'"
+    )
 
 
 def test_a_wide_transaction_within_its_timeout_is_named(log, clock):
@@ -352,6 +405,52 @@ def test_a_store_that_fails_in_the_middle(log, clock, monkeypatch):
     assert levels(found) == [("critical", "hanging transaction"), ("critical", "STORE_UNAVAILABLE")]
 
 
+# -- Backups and verifications --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("job", "name", "limit", "days"),
+    [
+        (BACKUP, "no backup", "health.backup.age.max.ms", 2),
+        (VERIFY, "no verify", "health.verify.age.max.ms", 31),
+    ],
+)
+def test_the_last_one_is_too_long_ago(log, clock, job, name, limit, days):
+    assert levels(look(log, clock)) == []  # It may be done by other means: that is not known.
+    Admin(log).alter_log({limit: days * 24 * 3_600_000})
+    (one,) = look(log, clock).troubles
+    assert (one.level, one.name) == ("warning", name)
+    assert one.text == f"{limit} is set, and no {job} --note has ended yet"
+    results = (SOUND,) if job == VERIFY else ()
+    log.commit(lambda state: noted(state, job, *results))
+    assert levels(look(log, clock)) == []
+    Admin(log).alter_log({limit: None})  # A note is enough to be missed.
+    noted_at = clock.now
+    clock.now += days * 24 * HOUR_S
+    assert levels(look(log, clock)) == []
+    clock.now += 1
+    (one,) = look(log, clock).troubles
+    assert (one.level, one.name) == ("warning", name)
+    assert one.text == f"the last {job} --note has ended {days} d ago"
+    clock.now = noted_at + days * 24 * HOUR_S
+    log.commit(lambda state: noted(state, job, *results))
+    assert levels(look(log, clock)) == []
+
+
+@needs("backup")
+def test_a_backup_is_noted_once_it_is_whole_if_it_is_to_be(tmp_path, capsys):
+    log = Log.create(str(tmp_path / "log"))
+    assert main(["backup", log.url, str(tmp_path / "backups")]) == 0
+    assert log.follow().seq == 0  # It has only read.
+    (tmp_path / "else").mkdir()
+    (tmp_path / "else" / "file").write_text("no repository")
+    assert main(["backup", log.url, str(tmp_path / "else"), "--note"]) == 1
+    assert log.follow().seq == 0
+    assert main(["backup", log.url, str(tmp_path / "backups"), "--note"]) == 0
+    assert noted_ms(log.follow(), BACKUP) == log.state.timestamp_ms
+    capsys.readouterr()
+
+
 # -- Fencings ---------------------------------------------------------------------------------------
 
 
@@ -373,6 +472,18 @@ def test_two_programs_that_take_it_from_each_other_are(log, clock):
     assert one.level == "warning"
     assert "was fenced 3 times in " in one.text
     assert "its transaction 2 is aborted" in one.text
+
+
+def test_of_many_that_were_fenced_the_others_are_counted(log, clock):
+    for number in range(7):
+        for _ in range(2):
+            began(log, f"payer-{number}").close()
+        began(log, f"payer-{number}")
+        Admin(log).abort_transaction(f"payer-{number}")
+    found = [one for one in look(log, clock).troubles if one.name == "fenced"]
+    assert [one.about for one in found] == [*(f"payer-{number}" for number in range(5)), ""]
+    assert found[-1].text == "2 more transactional.ids have the same trouble"
+    assert found[-1].look == (("audit", LOG),)
 
 
 def test_what_was_fenced_long_ago_is_not_told(log, clock):

@@ -10,6 +10,8 @@ from spark_eos import Producer
 from spark_eos.cli.command import main
 from spark_eos.log import paths
 from spark_eos.log.log import Log
+from spark_eos.monitoring.status import status_of
+from spark_eos.protocol.rules.notes import VERIFY, is_damaged, noted_ms
 from verification.retiring import RETIRED_AT_ONCE
 
 
@@ -89,6 +91,48 @@ def test_a_repair(log_url, capsys):
     assert main(("verify", log.url, "--repair")) == 0
     assert capsys.readouterr().out.startswith(f"repaired: {paths.snapshot(2)}: was not there yet\n")
     assert log.store.size(paths.snapshot(2))
+
+
+def test_a_note_of_what_was_found(log, capsys):
+    """Without --note nothing is written, as before."""
+    last = log.follow().seq
+    assert main(("verify", log.url)) == 0
+    assert log.follow().seq == last
+    assert noted_ms(log.state, VERIFY) is None
+    assert main(("verify", log.url, "--note")) == 0
+    assert (noted_ms(log.follow(), VERIFY), is_damaged(log.state)) == (log.state.timestamp_ms, False)
+    lost, *_ = files(log)
+    data = log.store.read(lost)
+    log.store.delete(lost)
+    for _ in range(2):
+        assert main(("verify", log.url, "--note")) == 1
+        assert is_damaged(log.follow())
+    assert capsys.readouterr().err.count("[CORRUPT_RECORD]") == 2
+    (one,) = [one for one in status_of(log.url).troubles if one.name == "damage"]
+    assert one.level == "critical"
+    log.store.create(lost, data)
+    assert main(("verify", log.url)) == 0
+    assert is_damaged(log.follow())  # Nobody has noted it.
+    assert main(("verify", log.url, "--note")) == 0
+    assert not is_damaged(log.follow())
+    assert [one for one in status_of(log.url).troubles if one.name == "damage"] == []
+
+
+def test_what_was_not_read_is_not_noted_as_verified(log, capsys):
+    last = log.follow().seq
+    with pytest.raises(SystemExit) as caught:
+        main(("verify", log.url, "--note", "--quick"))
+    assert caught.value.code == 2
+    assert "leave out --quick" in capsys.readouterr().err
+    assert log.follow().seq == last
+
+
+def test_damage_that_leaves_no_way_to_note_it_is_the_error_all_the_same(log, capsys):
+    log.store.overwrite(paths.entry(1), b"x")
+    assert main(("verify", log.url, "--note")) == 1
+    err = capsys.readouterr().err
+    assert "not noted in the log: " in err
+    assert "how files are put back" in err.splitlines()[-1]
 
 
 def test_no_log(log_url, capsys):

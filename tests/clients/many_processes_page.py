@@ -1,4 +1,4 @@
-"""The programs of docs/guide/many-processes.md."""
+"""The programs of docs/extensions/distributed.md."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-PAGE = Path(__file__).parents[2] / "docs/guide/many-processes.md"
+PAGE = Path(__file__).parents[2] / "docs/extensions/distributed.md"
 
 _PROGRAM = re.compile(
     r"^## ([^\n]*)\n(?:(?!^## ).)*?^```python\n(.*?)^```\n<!-- output -->\n```text\n(.*?)^```",

@@ -1,4 +1,4 @@
-"""The programs of docs/guide/many-processes.md print what the page says. Spark's is in tests/spark."""
+"""The programs of docs/extensions/distributed.md print what the page says. Spark's is in tests/spark."""
 
 from __future__ import annotations
 

@@ -26,10 +26,9 @@ PROGRAMS = {
     "extras/delta": "delta",
     "extras/demo": "demo",
     "extras/encryption": "encryption",
-    "extras/json_schema": "json-schema",
-    "extras/kafka": "kafka",
     "extras/machines": "machines",
     "extras/metrics": "metrics",
+    "extras/mirror": "mirror",
     "extras/missing": "none",
     "extras/none": "none",
     "extras/objectstore": "objectstore",
@@ -37,6 +36,7 @@ PROGRAMS = {
     "extras/spark": "spark",
     "extras/tables": "tables",
     "extras/ui": "ui",
+    "extras/value_formats": "value-formats",
 }
 """By the name of a program in the folder `programs` the extra of its environment; none: no extra."""
 

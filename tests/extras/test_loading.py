@@ -20,11 +20,12 @@ from tests.pages.blocks import ROOT
 PACKAGE = ROOT / "spark_eos"
 
 HANDLERS = {
+    "extending.py": "an installation without the folder of extensions",
     "errors/loading.py": "the one way",
     "spark/__init__.py": "a name of the package that cannot be imported is such an error",
     "spark/version.py": "what Spark 4.1 does not have",
-    "storage/encryption/keys.py": "a user's module",
-    "tables/iceberg/catalog.py": "what pyiceberg itself loads for a catalog",
+    "extensions/encryption/keys.py": "a user's module",
+    "extensions/tables/iceberg/catalog.py": "what pyiceberg itself loads for a catalog",
 }
 """Modules that name `ImportError` or `ModuleNotFoundError`, and why."""
 
@@ -42,22 +43,22 @@ OPTIONAL = {
     *("polars", "prometheus_client", "pyiceberg", "starlette", "textual", "uvicorn"),
 }
 BEHIND = {
-    "cli/operate/view.py": "cli/operate/top.py",
-    "monitoring/metrics/prometheus.py": "cli/operate/metrics.py",
-    "storage/machines/certificate.py": "storage/machines/open.py",
-    "storage/machines/client.py": "storage/machines/open.py",
-    "storage/machines/encrypted.py": "storage/machines/open.py",
-    "storage/machines/server.py": "storage/machines/open.py",
+    "extensions/ui/top/view.py": "extensions/ui/top/command.py",
+    "extensions/metrics/prometheus.py": "extensions/metrics/cli/command.py",
+    "extensions/machines/certificate.py": "extensions/machines/open.py",
+    "extensions/machines/client.py": "extensions/machines/open.py",
+    "extensions/machines/encrypted.py": "extensions/machines/open.py",
+    "extensions/machines/server.py": "extensions/machines/open.py",
     "storage/objects/multipart.py": "storage/objects/clients.py",
-    "tables/delta_stats.py": "tables/delta.py",
-    "tables/iceberg/columns.py": "tables/iceberg/catalog.py",
-    "tables/iceberg/files.py": "tables/iceberg/catalog.py",
-    "tables/iceberg/target.py": "tables/iceberg/catalog.py",
-    "tables/stamps.py": "tables/iceberg/catalog.py",
-    "ui/app.py": "cli/operate/ui.py",
-    "ui/files.py": "cli/operate/ui.py",
-    "ui/security.py": "cli/operate/ui.py",
-    "ui/server.py": "cli/operate/ui.py",
+    "extensions/tables/delta/stats.py": "extensions/tables/delta/target.py",
+    "extensions/tables/iceberg/columns.py": "extensions/tables/iceberg/catalog.py",
+    "extensions/tables/iceberg/files.py": "extensions/tables/iceberg/catalog.py",
+    "extensions/tables/iceberg/target.py": "extensions/tables/iceberg/catalog.py",
+    "extensions/tables/stamps.py": "extensions/tables/iceberg/catalog.py",
+    "extensions/ui/app.py": "extensions/ui/cli.py",
+    "extensions/ui/files.py": "extensions/ui/cli.py",
+    "extensions/ui/security.py": "extensions/ui/cli.py",
+    "extensions/ui/server.py": "extensions/ui/cli.py",
 }
 """Modules that load a package, and the one that has done so by `Loading` before they are reached."""
 

@@ -16,7 +16,14 @@ from spark_eos.log.timekeeping import Timekeeper
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.retention import Retention
 from spark_eos.maintenance.verify.verify import Verdict, verify
-from spark_eos.protocol.actions import CreateLog, CreateTopic, ExpireProducers, Request, ResetLogTime
+from spark_eos.protocol.actions import (
+    CreateLog,
+    CreateTopic,
+    ExpireProducers,
+    JoinGroup,
+    Request,
+    ResetLogTime,
+)
 from spark_eos.protocol.rules.apply import Rejected, apply
 from spark_eos.protocol.state import EMPTY
 from spark_eos.storage import PosixStore
@@ -263,6 +270,7 @@ def ahead(tmp_path, monkeypatch):
         with Producer(wrong) as producer:
             producer.send("t", b"by a wrong clock")
         Admin(wrong).alter_group_offsets("late", {AT: 1})
+        wrong.commit(lambda _: (JoinGroup("new", "m", ("t",), ("range",), 45_000),))
     assert log.follow().timestamp_ms > SYSTEM.now_ms() + YEARS_S * 999
     return log, others
 
@@ -288,6 +296,7 @@ def test_a_log_is_mended(ahead):
     state = log.state
     times = [one.last_ms for one in state.producers.values()]
     times += [known.timestamp_ms for offsets in state.offsets.values() for known in offsets.values()]
+    times += [one.joined_ms for group in state.groups.values() for one in group.members.values()]
     assert max(times) <= after.log_ms
     assert state.offset_of("late", "t", 0).offset == 1
     # The time of files is a few milliseconds behind the clock: an offset just committed may be later than it.

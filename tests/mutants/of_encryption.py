@@ -57,7 +57,7 @@ MUTANTS = (
     ),
     Mutant(
         "segments-not-encrypted",
-        _STORE,
+        "spark_eos/storage/encrypted_files.py",
         'return parts[0] == "data" or',
         'return parts[0] == "data" and',
         "records are stored as they are",

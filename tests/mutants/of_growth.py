@@ -425,7 +425,7 @@ MUTANTS = (
     Mutant(
         "retries-without-end",
         "spark_eos/clients/producer/sender.py",
-        ' or attempt >= self._settings["retries"]',
+        " or self._failed >= self._retries",
         "",
         "a producer that is to try twice tries for delivery.timeout.ms",
         ("tests/test_settings.py",),

@@ -109,9 +109,9 @@ MUTANTS = (
     ),
     Mutant(
         "decoded-by-an-old-schema",
-        "spark_eos/extensions/tables/values/decoded.py",
-        "settings.schema, str(settings.schema_id)",
-        "str(settings.schema_id)",
+        "spark_eos/extensions/value_formats/settings.py",
+        "(self.format, self.schema, str(self.schema_id), self.writers)",
+        "(self.format, str(self.schema_id), self.writers)",
         "a table has rows of the old value.schema beside those of the new one",
         ("tests/extensions/tables/test_decoded.py",),
     ),

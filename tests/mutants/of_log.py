@@ -395,7 +395,7 @@ MUTANTS = (
     Mutant(
         "earlier-try-not-looked-for",
         "spark_eos/log/commit/loop.py",
-        "            if self._answers.settle(tickets):\n                return\n",
+        "            if self._answers.settle(tickets):\n                return None\n",
         "",
         "a repeated call whose entry landed meanwhile commits again",
         _OF_COMMIT,
@@ -542,8 +542,8 @@ MUTANTS = (
     Mutant(
         "error-keeps-the-file",
         _SEGMENTS,
-        "            self.abandon()\n            raise",
-        "            raise",
+        "            self._writer.abandon()",
+        "            pass",
         "after an error in the middle of it a file goes on, with rows missing",
         _OF_SEGMENTS,
     ),

@@ -127,7 +127,7 @@ MUTANTS = (
     # -- the network ------------------------------------------------------------------------------------
     Mutant(
         "strangers-without-end",
-        f"{_MACHINES}/door.py",
+        "spark_eos/serving/door.py",
         "        surplus = [*self._waiting][: -self.strangers]\n",
         "        surplus: list[Peer] = []\n",
         "idle connections take the descriptors that the leader's commits need",
@@ -135,7 +135,7 @@ MUTANTS = (
     ),
     Mutant(
         "strangers-for-ever",
-        f"{_MACHINES}/door.py",
+        "spark_eos/serving/door.py",
         "        late = [peer for peer, one in self._waiting.items() if one.until <= now]\n",
         "        late = [peer for peer in self._waiting if now == float('inf')]\n",
         "a connection that says nothing stays",

@@ -11,7 +11,7 @@ _BEHIND, _LAG = "spark_eos/monitoring/behind.py", "spark_eos/monitoring/lag.py"
 _ACTIVITY = "spark_eos/monitoring/activity.py"
 _METRICS = "spark_eos/extensions/metrics"
 _WATCH, _PERIODIC = f"{_METRICS}/watch.py", f"{_METRICS}/periodic.py"
-_STORE, _CLIENTS = f"{_METRICS}/measured_store.py", f"{_METRICS}/client_points.py"
+_STORE, _CLIENTS = "spark_eos/monitoring/measured_store.py", f"{_METRICS}/client_points.py"
 
 _OF_LAG = ("tests/monitoring/test_lag.py",)
 _OF_ACTIVITY = ("tests/monitoring/test_activity.py",)
@@ -43,9 +43,25 @@ MUTANTS = (
     Mutant(
         "member-silent-for-ever",
         "spark_eos/monitoring/members.py",
-        "if silent_ms < _PATIENCE * member.session_timeout_ms:",
+        "if now_ms - since_ms < _PATIENCE * member.session_timeout_ms:",
         "if True:",
         "a member that was killed is a healthy one",
+        _OF_STATUS,
+    ),
+    Mutant(
+        "not-asked-is-alive",
+        "spark_eos/extensions/metrics/state_points.py",
+        "if silent[group] or group not in unknown:",
+        "if True:",
+        "members that no look has asked for pass for healthy ones",
+        ("tests/extensions/metrics/test_log_watch.py",),
+    ),
+    Mutant(
+        "silent-before-the-first-sign",
+        "spark_eos/monitoring/members.py",
+        "silent_ms, since_ms = None, member.joined_ms",
+        "silent_ms, since_ms = None, 0",
+        "a member that has just joined, and is about to show that it is alive, is told to be removed",
         _OF_STATUS,
     ),
     Mutant(
@@ -71,6 +87,110 @@ MUTANTS = (
         "",
         "a disk without inodes is not full",
         _OF_STATUS,
+    ),
+    Mutant(
+        "a-full-disk-is-no-metric",
+        _WATCH,
+        "[*troubles, *of_disks]",
+        "[*troubles]",
+        "status warns of a full disk, and no alert does",
+        _OF_WATCH,
+    ),
+    Mutant(
+        "what-is-wrong-is-left-out-with-the-rest",
+        _WATCH,
+        "if found is not None and in_time:\n            points += found.points",
+        "if found is not None and is_up:\n            points += found.points",
+        "a log that cannot be read has no metric that says why",
+        _OF_WATCH,
+    ),
+    Mutant(
+        "fencings-count-once-an-hour",
+        f"{_METRICS}/entry_counts.py",
+        "if one.entry == seq and one.what in {FENCED, TIMED_OUT}",
+        "if one.entry == seq and one.times == 1 and one.what in {FENCED, TIMED_OUT}",
+        "two programs that fight for an id are one fencing an hour",
+        _OF_WATCH,
+    ),
+    Mutant(
+        "damage-is-forgotten",
+        "spark_eos/protocol/rules/notes.py",
+        "sound.version < last.version",
+        "sound.version < 1",
+        "after one sound verification, damage that a later one finds is no trouble",
+        ("tests/cli/test_verify.py",),
+    ),
+    Mutant(
+        "a-backup-that-was-never-made",
+        f"{_TROUBLES}/of_state.py",
+        "if last_ms is None and limit in state.config:",
+        "if False:",
+        "a log that is to be backed up, and never was, is fine",
+        _OF_STATUS,
+    ),
+    Mutant(
+        "a-log-without-notes-is-in-trouble",
+        f"{_TROUBLES}/of_state.py",
+        "if last_ms is None and limit in state.config:",
+        "if last_ms is None:",
+        "each log that is backed up by other means is warned of for ever",
+        _OF_STATUS,
+    ),
+    Mutant(
+        "old-records-are-a-publisher-that-stopped",
+        f"{_TROUBLES}/of_state.py",
+        "behind_ms = min(behind_ms, since_ms)",
+        "pass",
+        "tables of records with times of long ago are always behind",
+        _OF_STATUS,
+    ),
+    Mutant(
+        "quick-is-verified",
+        "spark_eos/cli/verify.py",
+        "if note and quick:",
+        "if False:",
+        "a log whose rows were not read counts as verified",
+        ("tests/cli/test_verify.py",),
+    ),
+    Mutant(
+        "damage-that-a-reader-meets",
+        "spark_eos/clients/consumer/consumer.py",
+        "self._metrics.met_damage()",
+        "pass",
+        "a consumer that meets a damaged file raises no alert",
+        _OF_METRICS,
+    ),
+    Mutant(
+        "expired-twice",
+        "spark_eos/protocol/actions/expiry.py",
+        "if name in before.transactional_ids and",
+        "if",
+        "two processes that forget one id are two events",
+        ("tests/protocol/test_told.py",),
+    ),
+    Mutant(
+        "a-mistake-stops-the-log",
+        "spark_eos/protocol/rules/apply.py",
+        "except _MISTAKES as error:",
+        "except () as error:",
+        "a request that a rule, or the trail, fails on stops every reader of the log",
+        ("tests/protocol/test_told.py",),
+    ),
+    Mutant(
+        "password-in-the-trail",
+        "spark_eos/protocol/actions/data_place.py",
+        'f"to {safe_url(action.url) or',
+        'f"to {action.url or',
+        "the password of a store is kept for a week, and shown to all who ask for the trail",
+        ("tests/protocol/test_told.py",),
+    ),
+    Mutant(
+        "password-in-a-cure",
+        "spark_eos/extensions/ui/follower.py",
+        "return safe_url(self.store.url)",
+        "return self.store.url",
+        "the page shows the password of a store",
+        ("tests/extensions/ui/test_page.py",),
     ),
     Mutant(
         "the-trail-grows",
@@ -270,9 +390,9 @@ MUTANTS = (
     Mutant(
         "old-figures-of-a-dead-log",
         _WATCH,
-        "        if found is not None and is_up:\n            points += found.points",
+        "        if found is not None and in_time:\n            points += found.points",
         "        if found is not None:\n            points += found.points",
-        "a log that cannot be read shows the figures of the last look",
+        "a log that hangs shows the figures of the last look",
         _OF_WATCH,
     ),
     Mutant(
@@ -336,8 +456,8 @@ MUTANTS = (
     Mutant(
         "clients-are-kept",
         _CLIENTS,
-        "self._producer = ref(inner)",
-        "self._producer = lambda: inner",
+        "self._producer = ref(producer)",
+        "self._producer = lambda: producer",
         "the series of a producer that is gone stay",
         _OF_METRICS,
     ),
@@ -351,7 +471,7 @@ MUTANTS = (
     ),
     Mutant(
         "passwords-in-labels",
-        f"{_METRICS}/points.py",
+        "spark_eos/config/store.py",
         "{found['place'] if keeps else host}",
         "{found['place']}",
         "the password of a URL is in its label",

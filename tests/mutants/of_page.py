@@ -52,4 +52,28 @@ MUTANTS = (
         "the history stays at an older entry than the one that was asked for, which the server saw a moment later",
         ("tests/extensions/ui/test_browser.py",),
     ),
+    Mutant(
+        "pressed-is-drawn-anew",
+        "spark_eos/extensions/ui/static/js/api.js",
+        "if (timer !== null) await new",
+        "if (false) await new",
+        "a click is lost if news comes while the button is down",
+        ("tests/extensions/ui/test_browser.py",),
+    ),
+    Mutant(
+        "age-by-a-clock-that-is-set",
+        "spark_eos/extensions/ui/follower.py",
+        "round((self._clock.monotonic() - self._read_s) * 1000)",
+        "self.now_ms() - self.read_ms",
+        "a page whose server cannot read the log shows it as fresh, after the server's clock was set back",
+        ("tests/extensions/ui/test_page.py",),
+    ),
+    Mutant(
+        "page-stops-with-a-clock",
+        "spark_eos/extensions/ui/static/js/main.js",
+        "performance.now() - shownAt > OLD_MS",
+        "Date.now() - shownAt > OLD_MS",
+        "a clock that is set back stops the page: ages do not grow any more",
+        ("tests/extensions/ui/test_browser.py",),
+    ),
 )

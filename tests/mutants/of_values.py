@@ -47,6 +47,14 @@ MUTANTS = (
         _OF_CONFLUENT,
     ),
     Mutant(
+        "cut-refusal-is-raw",
+        "spark_eos/extensions/value_formats/registry.py",
+        "    except (OSError, HTTPException, ValueError):\n        return",
+        "    except OSError:\n        return",
+        "a registry whose reply is cut ends a query with an error that nothing documents, and without another attempt",
+        _OF_CONFLUENT,
+    ),
+    Mutant(
         "old-schema-forgotten",
         "spark_eos/extensions/value_formats/settings.py",
         '    return {**new, "value.writer.schemas": _with_writer(before, after)}',

@@ -95,8 +95,8 @@ MUTANTS = (
     Mutant(
         "newer-entry-asked-again-and-again",
         "spark_eos/clients/producer/sender.py",
-        "                if isinstance(error, CommitOutcomeUnknownError) and error.is_final:",
-        "                if False:",
+        "        if isinstance(error, CommitOutcomeUnknownError) and error.is_final:",
+        "        if False:",
         "an older producer repeats for two minutes what no call of its version finds out",
         _OF_NEWER,
     ),

@@ -29,9 +29,9 @@ class Log:
         self.state = EMPTY
         self.now = 1000
 
-    def do(self, *actions):
+    def do(self, *actions, writer="test"):
         entry = Entry(
-            self.state.seq + 1, (Request(bytes(16), self.now, actions, "test", clock_checked=True),)
+            self.state.seq + 1, (Request(bytes(16), self.now, actions, writer, clock_checked=True),)
         )
         entry = decode_entry(encode_entry(entry), entry.seq, "entry")
         before = self.state

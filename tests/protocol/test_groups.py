@@ -171,6 +171,17 @@ def test_syncing_is_for_members_and_the_newest_generation(log):
     assert log.state.groups == before.groups
 
 
+def test_a_member_has_joined_once(log):
+    """From then on its first sign of life is waited for."""
+    join(log, "a", instance="i")
+    assert group(log).members["a"].joined_ms == log.now
+    log.now += 1000
+    join(log, "a", topics=("four", "one"), instance="i")
+    assert group(log).members["a"].joined_ms == log.now - 1000
+    join(log, "b", topics=("four", "one"), instance="i")
+    assert group(log).members["b"].joined_ms == log.now, "its successor"
+
+
 @pytest.mark.conformance("group/static")
 def test_a_static_member_is_succeeded_without_a_rebalance(log):
     join(log, "m", instance="i")

@@ -1,4 +1,4 @@
-"""Spark's tasks stage for a transaction outside of the sink: the program of docs/guide/many-processes.md."""
+"""Spark's tasks stage for a transaction outside of the sink: the program of docs/extensions/distributed.md."""
 
 from __future__ import annotations
 

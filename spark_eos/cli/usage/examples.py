@@ -72,7 +72,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "maintain": ("eoslog maintain LOG --dry-run", "eoslog maintain LOG --only snapshot,roll"),
     "vacuum": ("eoslog vacuum LOG --dry-run",),
     "delete-records": ("eoslog delete-records LOG --to orders:0=1",),
-    "verify": ("eoslog verify LOG --quick",),
+    "verify": ("eoslog verify LOG --quick", "eoslog verify LOG --note"),
     "copy": ("eoslog copy LOG copy-of-the-log", "eoslog copy LOG new-place --close"),
     "data move": (
         "eoslog data move LOG --to data-files --dry-run",

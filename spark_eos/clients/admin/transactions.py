@@ -140,7 +140,7 @@ class TransactionAdmin(AdminBase):
 
         Notes
         -----
-        docs/guide/several-logs.md.
+        docs/extensions/several-logs.md.
         """
         log = self._log()
         if decider is not None:

@@ -15,7 +15,7 @@ from spark_eos.clients.consumer.positions import ConsumerPositions
 from spark_eos.clients.metrics import Metrics
 from spark_eos.clients.one_thread import one_at_a_time
 from spark_eos.clients.records import ConsumerRecord, ConsumerRecords, to_arrow, to_records
-from spark_eos.errors import ConfigError, EosLogError
+from spark_eos.errors import ConfigError, CorruptRecordError, EosLogError
 from spark_eos.log.data.planner import end_offset, partition_of
 from spark_eos.log.data.records import Records
 from spark_eos.log.topics import codec_of, layout_of
@@ -327,7 +327,9 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
                         return None
                     clock.sleep(min(self._idle.wait_s(), left))
                     self._fetcher.start_poll()
-        except (EosLogError, OSError):
+        except (EosLogError, OSError) as error:
+            if isinstance(error, CorruptRecordError):
+                self._metrics.met_damage()
             raise  # Nothing was taken.
         except BaseException:
             if started:

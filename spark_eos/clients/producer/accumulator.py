@@ -347,9 +347,11 @@ class Accumulator:
 
     def finish(self) -> tuple[tuple[tuple[str, str], ...], tuple[StagedFile, ...]]:
         """Make everything durable: (topic, topic id) of each topic, and the files."""
-        files = tuple(file for buffer in self.buffers.values() for file in buffer.finish())
+        files: list[StagedFile] = []
+        for buffer in self.buffers.values():
+            files += buffer.finish()
         topics = tuple((name, one.topic.topic_id) for name, one in self.buffers.items() if one.records)
-        return topics, files
+        return topics, tuple(files)
 
     def resolve(self, appended: Sequence[Appended]) -> None:
         """Hand out the offsets."""

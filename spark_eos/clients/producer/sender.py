@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any
 
 from spark_eos.clients.metrics import ProducerMetrics
 from spark_eos.clients.producer.accumulator import Accumulator
@@ -22,15 +23,14 @@ from spark_eos.errors import (
     RecordsFailedError,
     RetriableError,
 )
-from spark_eos.log.clock import SYSTEM
+from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.commit.loop import Committed
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.actions.appends import Appended
+from spark_eos.protocol.types import StagedFile
 
 __all__ = ["Sender"]
-
-T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 
@@ -54,6 +54,39 @@ class _Request:
     def is_decided(self) -> bool:
         """Whether the rows are in the log, or have failed."""
         return self.appended is not None or self.error is not None
+
+
+class _Attempts:
+    """Tries of one call, until it ends well: ``for attempt in attempts: with attempt: call()``.
+
+    An error that may pass is waited for, until ``deadline`` and ``retries`` times at most; any other one is raised.
+    """
+
+    def __init__(self, clock: Clock, deadline: float, retries: int) -> None:
+        self._clock, self._deadline, self._retries = clock, deadline, retries
+        self._failed = 0
+        self._done = False
+
+    def __iter__(self) -> Iterator[_Attempts]:
+        while not self._done:
+            yield self
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self._done = error is None
+        if not isinstance(error, RetriableError):
+            return False
+        if isinstance(error, CommitOutcomeUnknownError) and error.is_final:
+            return False
+        if self._clock.monotonic() >= self._deadline or self._failed >= self._retries:
+            return False
+        self._clock.sleep(min(0.1 * 2 ** min(self._failed, 4), 1.0))
+        self._failed += 1
+        return True
 
 
 class Sender:
@@ -245,12 +278,19 @@ class Sender:
 
     def _number(self, log: Log, deadline: float, request: _Request) -> None:
         """Stage the rows, and give them the numbers under which they are sent, however often."""
-        topics, files = self._patiently(log, deadline, request.batch.finish)
-        self._patiently(log, deadline, lambda: log.check_visible(files))
-        if self._identity is None:
-            begun = log.clock.unique()
-            made = self._patiently(log, deadline, lambda: self._initialise(log, begun))
-            self._identity = ProducerSession(made.results[0], made.state)
+        topics: tuple[tuple[str, str], ...] = ()
+        files: tuple[StagedFile, ...] = ()
+        for attempt in self._attempts(log, deadline):
+            with attempt:
+                topics, files = request.batch.finish()
+        for attempt in self._attempts(log, deadline):
+            with attempt:
+                log.check_visible(files)
+        begun = log.clock.unique()
+        for attempt in self._attempts(log, deadline):
+            with attempt:
+                self._identity = self._identity or self._initialise(log, begun)
+        assert self._identity is not None
         numbered = self._identity.number(files, dict(topics))
         request.id = log.clock.unique()
         request.append = AppendBatches(self._identity.stamp, topics, numbered)
@@ -260,12 +300,11 @@ class Sender:
         assert request.append is not None
         append, request_id, writer = request.append, request.id, self._settings["client.id"]
         earlier, request.is_unanswered = request.is_unanswered, True
+        committed: Committed | None = None
         try:
-            committed = self._patiently(
-                log,
-                deadline,
-                lambda: log.commit(lambda _state: (append,), writer=writer, request_id=request_id),
-            )
+            for attempt in self._attempts(log, deadline):
+                with attempt:
+                    committed = log.commit(lambda _state: (append,), writer=writer, request_id=request_id)
         except EosLogError as error:
             request.is_unanswered = earlier
             if not earlier or isinstance(error, CommitOutcomeUnknownError):
@@ -275,26 +314,18 @@ class Sender:
                 f"the call that sent the records was interrupted, and they may be in the log: {error}",
                 request_id,
             ) from error
+        assert committed is not None
         self._identity.learn(committed.state)
         return committed
 
-    def _initialise(self, log: Log, request_id: bytes) -> Committed:
+    def _initialise(self, log: Log, request_id: bytes) -> ProducerSession:
         writer = self._settings["client.id"]
         timeout_ms = self._settings["transaction.timeout.ms"]
-        return init_producer_id(log, None, timeout_ms, writer=writer, request_id=request_id)
+        made = init_producer_id(log, None, timeout_ms, writer=writer, request_id=request_id)
+        return ProducerSession(made.results[0], made.state)
 
-    def _patiently(self, log: Log, deadline: float, call: Callable[[], T]) -> T:
-        attempt = 0
-        while True:
-            try:
-                return call()
-            except RetriableError as error:
-                if isinstance(error, CommitOutcomeUnknownError) and error.is_final:
-                    raise
-                if log.clock.monotonic() >= deadline or attempt >= self._settings["retries"]:
-                    raise
-            log.clock.sleep(min(0.1 * 2 ** min(attempt, 4), 1.0))
-            attempt += 1
+    def _attempts(self, log: Log, deadline: float) -> _Attempts:
+        return _Attempts(log.clock, deadline, self._settings["retries"])
 
     def _refuse(self, batch: Accumulator, error: Exception) -> None:
         refused = isinstance(error, EosLogError) and not isinstance(error, CommitOutcomeUnknownError)

@@ -1,6 +1,6 @@
 """Backups of logs: several in one repository, incremental, and restored to an entry or a time.
 
-A repository is a folder or a prefix of a bucket with the backups of one log (docs/guide/backup.md).
+A repository is a folder or a prefix of a bucket with the backups of one log (docs/extensions/backup.md).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spark_eos.cli.archive.findings import shown
-from spark_eos.cli.options import ConfigFile, Json, Url, at_most_one, store_settings
+from spark_eos.cli.options import ConfigFile, Json, Url, at_most_one, open_log, store_settings
 from spark_eos.cli.output import counted, print_json, print_table
 from spark_eos.cli.parsing import Command, Commands
 from spark_eos.cli.progress import Progress
@@ -66,6 +66,9 @@ def backup(
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="The backup's name. Else it is named by the time.")
     ] = None,
+    note: Annotated[
+        bool, typer.Option("--note", help="Note the time in the log, for eoslog status and alerts.")
+    ] = False,
     repository_config: _RepositoryConfig = None,
     command_config: ConfigFile = None,
     as_json: Json = False,
@@ -85,6 +88,11 @@ def backup(
             settings=store_settings(command_config),
             repository_settings=store_settings(repository_config, _OPTION),
         )
+    if note:
+        from spark_eos.protocol.rules.notes import BACKUP, noted
+        from spark_eos.protocol.types import ADMIN
+
+        open_log(url, command_config).commit(lambda state: noted(state, BACKUP), writer=ADMIN)
     if as_json:
         print_json(_plain(done))
         return
@@ -312,7 +320,7 @@ def _plain(one: Backup) -> dict[str, object]:
 ADDED = Added(
     app,
     {
-        "backup": ("eoslog backup LOG backups", "eoslog backup LOG backups --name tuesday"),
+        "backup": ("eoslog backup LOG backups", "eoslog backup LOG backups --name tuesday --note"),
         "restore": (
             "eoslog restore backups restored --backup monday",
             "eoslog restore backups of-entry-3 --to-entry 3",

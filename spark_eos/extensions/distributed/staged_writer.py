@@ -92,7 +92,7 @@ class StagedWriter(OfOneProcess):
 
     Notes
     -----
-    docs/guide/many-processes.md.
+    docs/extensions/distributed.md.
     """
 
     _instead = "make a StagedWriter in that process, with the same token"

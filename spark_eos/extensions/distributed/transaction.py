@@ -92,7 +92,7 @@ class DistributedTransaction:
 
     Notes
     -----
-    docs/guide/many-processes.md; docs/design/0012-distributed-transactions.md.
+    docs/extensions/distributed.md; docs/design/0012-distributed-transactions.md.
     """
 
     def __init__(self, log: Log, token: TransactionToken) -> None:

@@ -107,6 +107,7 @@ class ConsumerSource:
         fetched, members = shown["consumer-fetch-manager-metrics"], shown["consumer-coordinator-metrics"]
         yield point("messaging.client.consumed.messages", fetched["records-consumed-total"], *at)
         yield point("eoslog.consumer.io", fetched["bytes-consumed-total"], *at)
+        yield point("eoslog.consumer.corrupt_polls", fetched["corrupt-record-total"], *at)
         yield point("eoslog.consumer.assigned_partitions", members["assigned-partitions"], *at)
         yield point("eoslog.consumer.rebalances", members["rebalance-total"], *at)
         age_s = shown["consumer-metrics"]["last-poll-seconds-ago"]

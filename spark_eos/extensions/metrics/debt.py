@@ -5,11 +5,13 @@ from __future__ import annotations
 from spark_eos.clients.consumer.heartbeat import heartbeat_name
 from spark_eos.errors import ObjectNotFoundError
 from spark_eos.extensions.metrics.points import Point, point
+from spark_eos.extensions.metrics.state_points import trouble_points
 from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.horizon import Horizon
 from spark_eos.log.snapshots.maintenance import Retirer, retirable
 from spark_eos.maintenance.vacuum import Vacuum
+from spark_eos.monitoring.troubles.of_state import of_snapshots
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.state import State
 
@@ -39,6 +41,7 @@ class Snapshots:
         points = [
             point("eoslog.maintenance.unsealed_entries", max(state.seq - newest, 0), label),
             point("eoslog.maintenance.unretired_entries", unretired, label),
+            *trouble_points(label, of_snapshots(state, newest)),
         ]
         if self._made_ms is not None:
             age_ms = max(now_ms - self._made_ms, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from spark_eos.log.history import ended_transactions
 from spark_eos.protocol.actions import AppendBatches, Entry
 from spark_eos.protocol.rules.apply import Accepted, Outcome, apply, check_history, judged_by, state_after
+from spark_eos.protocol.rules.takeovers import FENCED, TIMED_OUT
 from spark_eos.protocol.state import State
 
 __all__ = ["EntryCounts"]
@@ -23,6 +24,7 @@ class EntryCounts:
         self.requests = {"accepted": 0, "rejected": 0}
         self.grouped = 0
         self.transactions = {"commit": 0, "abort": 0}
+        self.fencings = 0
         self.topics: dict[str, tuple[int, int]] = {}
         """Records and bytes by the topic's id."""
 
@@ -52,6 +54,8 @@ class EntryCounts:
                 self.requests["rejected"] += 1
                 continue
             self.requests["accepted"] += 1
+            if state.trail is not before.trail:
+                self.fencings += _fencings(before, state, entry.seq)
             for stamp, commit in ended_transactions(request, before, state).items():
                 if stamp.number >= 0:
                     self.transactions["commit" if commit else "abort"] += 1
@@ -72,3 +76,13 @@ class EntryCounts:
                 records + sum(batch.count for batch in file.batches),
                 size + sum(batch.length for batch in file.batches),
             )
+
+
+def _fencings(before: State, after: State, seq: int) -> int:
+    """Those of a request of entry ``seq``. What happens again is one event of the trail, which says how often."""
+    known = {(one.what, one.name, one.writer, one.first_ms): one.times for one in before.trail}
+    return sum(
+        one.times - known.get((one.what, one.name, one.writer, one.first_ms), 0)
+        for one in after.trail
+        if one.entry == seq and one.what in {FENCED, TIMED_OUT}
+    )

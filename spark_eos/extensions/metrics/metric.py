@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-__all__ = ["LABELS", "Kind", "Metric", "Source"]
+__all__ = ["LABELS", "Kind", "Metric", "Source", "counter", "gauge", "lags"]
 
 
 class Kind(Enum):
@@ -38,6 +38,9 @@ LABELS = {
     "eoslog.outcome": ("outcome", "What became of it."),
     "eoslog.query": ("query", "The query: its transactional id; of a listener its name or id."),
     "eoslog.publication": ("publication", "The publication's name."),
+    "eoslog.trouble": ("trouble", "The trouble, as `eoslog status` calls it."),
+    "eoslog.level": ("level", "`critical`, `warning` or `note`."),
+    "eoslog.about": ("about", "The group, query, topic, publication or id that it is about; empty: the log."),
 }
 """Labels by OpenTelemetry's name of the attribute: Prometheus's name, and the meaning."""
 
@@ -74,3 +77,50 @@ class Metric(NamedTuple):
     def prometheus_labels(self) -> tuple[str, ...]:
         """The names that Prometheus's labels have."""
         return tuple(LABELS[label][0] for label in self.labels)
+
+
+def gauge(
+    name: str, unit: str, labels: tuple[str, ...], meaning: str, like: str = "", source: Source = Source.LOG
+) -> Metric:
+    """A gauge whose name begins with ``eoslog.``."""
+    return Metric(f"eoslog.{name}", Kind.GAUGE, unit, labels, source, meaning, like)
+
+
+def counter(
+    name: str, unit: str, labels: tuple[str, ...], meaning: str, like: str = "", source: Source = Source.LOG
+) -> Metric:
+    """A counter whose name begins with ``eoslog.``."""
+    return Metric(f"eoslog.{name}", Kind.COUNTER, unit, labels, source, meaning, like)
+
+
+def lags(noun: str, label: str, whose: str) -> tuple[Metric, ...]:
+    """What there is of the lag of each kind of reader."""
+    of, otel = (
+        ("eoslog.log", label, "messaging.destination.name"),
+        "OTel `kafka.consumer_group." if noun == "consumer_group" else "",
+    )
+    return (
+        gauge(
+            f"{noun}.lag",
+            "{offset}",
+            of,
+            f"Offsets that {whose} not read yet, in all partitions of the topic",
+            otel and f"{otel}lag_sum`",
+        ),
+        gauge(f"{noun}.lag_messages", "{message}", of, "Records among these offsets"),
+        gauge(f"{noun}.lag_size", "By", of, "Bytes of these records as stored"),
+        gauge(
+            f"{noun}.lag_time",
+            "s",
+            of,
+            "How old the first of these records is, by its own timestamp; 0 without one",
+        ),
+        gauge(f"{noun}.lost", "{offset}", of, "Offsets that were deleted before they were read"),
+        gauge(
+            f"{noun}.partition.lag",
+            "{offset}",
+            (*of, "messaging.destination.partition.id"),
+            f"Offsets that {whose} not read yet in a partition; with `--partitions`",
+            otel and f"{otel}lag`, Kafka `records-lag`",
+        ),
+    )

@@ -10,11 +10,13 @@ from typing import NamedTuple
 from spark_eos.extensions.metrics.entry_counts import EntryCounts
 from spark_eos.extensions.metrics.points import Point, point
 from spark_eos.monitoring.lag import Lag
-from spark_eos.monitoring.members import SilentMember
+from spark_eos.monitoring.members import SilentMember, not_asked
 from spark_eos.monitoring.sizes import Size
+from spark_eos.monitoring.troubles.trouble import Trouble
+from spark_eos.protocol.rules.notes import BACKUP, VERIFY, noted_ms
 from spark_eos.protocol.state import PartitionKey, State, Topic
 
-__all__ = ["Seen", "state_points"]
+__all__ = ["Seen", "state_points", "trouble_points"]
 
 _NOUNS = {"group": "consumer_group", "query": "query", "publication": "publication"}
 
@@ -39,18 +41,28 @@ def state_points(seen: Seen) -> Iterator[Point]:
     open_ms = _open_since(seen.state)
     for name in sorted(seen.state.topics):
         yield from _of_topic(seen, seen.state.topics[name], open_ms)
-    silent = Counter(one.group for one in seen.silent)
+    silent, unknown = Counter(one.group for one in seen.silent), not_asked(seen.state)
     for group in sorted(seen.state.groups):
         yield point("eoslog.consumer_group.members", len(seen.state.groups[group].members), seen.log, group)
-        yield point("eoslog.consumer_group.silent_members", silent[group], seen.log, group)
+        if silent[group] or group not in unknown:
+            yield point("eoslog.consumer_group.silent_members", silent[group], seen.log, group)
     for query in sorted(seen.state.queries):
         yield point("eoslog.query.batch", seen.state.queries[query].batch_id, seen.log, query)
     for name in sorted(seen.state.publications):
         one = seen.state.publications[name]
         published = one.first if one.published is None else one.published.sequence
         yield point("eoslog.publication.sequence", published, seen.log, name)
+        if one.published is not None:
+            age_ms = max(seen.now_ms - one.published.timestamp_ms, 0)
+            yield point("eoslog.publication.age", age_ms / 1000, seen.log, name)
         yield point("eoslog.publication.unfinished", int(one.begun is not None), seen.log, name)
     yield from _lag_points(seen)
+
+
+def trouble_points(log: str, found: Iterable[Trouble]) -> Iterator[Point]:
+    """How many troubles there are of each kind, and about what."""
+    for (name, level, about), count in Counter((one.name, one.level, one.about) for one in found).items():
+        yield point("eoslog.trouble", count, log, name, level, about)
 
 
 def _of_log(seen: Seen) -> Iterator[Point]:
@@ -64,6 +76,11 @@ def _of_log(seen: Seen) -> Iterator[Point]:
     yield point("eoslog.log.grouped_requests", counts.grouped, seen.log)
     for outcome, count in counts.transactions.items():
         yield point("eoslog.log.transactions", count, seen.log, outcome)
+    for name, job in (("eoslog.backup.age", BACKUP), ("eoslog.verify.age", VERIFY)):
+        last_ms = noted_ms(state, job)
+        if last_ms is not None:
+            yield point(name, max(seen.now_ms - last_ms, 0) / 1000, seen.log)
+    yield point("eoslog.log.fencings", counts.fencings, seen.log)
     yield point("eoslog.topics", len(state.topics), seen.log)
 
 

@@ -7,8 +7,13 @@ metrics, where they have one. Prometheus's names are derived (`Metric.prometheus
 
 from __future__ import annotations
 
+from functools import partial
+
 from spark_eos.clients.durations import OF_REQUESTS
 from spark_eos.extensions.metrics.metric import Kind, Metric, Source
+from spark_eos.extensions.metrics.metric import counter as _counter
+from spark_eos.extensions.metrics.metric import gauge as _gauge
+from spark_eos.extensions.metrics.metric import lags as _lags
 
 __all__ = ["METRICS"]
 
@@ -16,21 +21,10 @@ _LOG, _TOPIC, _PARTITION = "eoslog.log", "messaging.destination.name", "messagin
 _GROUP, _CLIENT, _QUERY = "messaging.consumer.group.name", "messaging.client.id", "eoslog.query"
 _OPERATION, _DB_OPERATION, _ERROR = "messaging.operation.name", "db.operation.name", "error.type"
 _OUTCOME, _PUBLICATION, _SYSTEM = "eoslog.outcome", "eoslog.publication", "db.system.name"
+_TROUBLE, _LEVEL, _ABOUT = "eoslog.trouble", "eoslog.level", "eoslog.about"
 
 _CALL_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 """As OpenTelemetry's conventions for databases and for messaging advise."""
-
-
-def _gauge(
-    name: str, unit: str, labels: tuple[str, ...], meaning: str, like: str = "", source: Source = Source.LOG
-) -> Metric:
-    return Metric(f"eoslog.{name}", Kind.GAUGE, unit, labels, source, meaning, like)
-
-
-def _counter(
-    name: str, unit: str, labels: tuple[str, ...], meaning: str, like: str = "", source: Source = Source.LOG
-) -> Metric:
-    return Metric(f"eoslog.{name}", Kind.COUNTER, unit, labels, source, meaning, like)
 
 
 _OF_TOPIC = (_LOG, _TOPIC)
@@ -38,43 +32,27 @@ _OF_PARTITION = (_LOG, _TOPIC, _PARTITION)
 _OF_GROUP = (_LOG, _GROUP)
 _OF_CLIENT = (_LOG, _CLIENT)
 
-
-def _lags(noun: str, label: str, whose: str) -> tuple[Metric, ...]:
-    of, otel = (_LOG, label, _TOPIC), "OTel `kafka.consumer_group." if noun == "consumer_group" else ""
-    return (
-        _gauge(
-            f"{noun}.lag",
-            "{offset}",
-            of,
-            f"Offsets that {whose} not read yet, in all partitions of the topic",
-            otel and f"{otel}lag_sum`",
-        ),
-        _gauge(f"{noun}.lag_messages", "{message}", of, "Records among these offsets"),
-        _gauge(f"{noun}.lag_size", "By", of, "Bytes of these records as stored"),
-        _gauge(
-            f"{noun}.lag_time",
-            "s",
-            of,
-            "How old the first of these records is, by its own timestamp; 0 without one",
-        ),
-        _gauge(f"{noun}.lost", "{offset}", of, "Offsets that were deleted before they were read"),
-        _gauge(
-            f"{noun}.partition.lag",
-            "{offset}",
-            (*of, _PARTITION),
-            f"Offsets that {whose} not read yet in a partition; with `--partitions`",
-            otel and f"{otel}lag`, Kafka `records-lag`",
-        ),
-    )
-
-
 _OF_LOGS = (
     _gauge(
         "up",
         "",
         (_LOG,),
-        "1: the log was read. 0: it was not, or not in time; all else of the log is left out",
+        "1: the log was read. 0: it was not, or not in time; all else of the log is left out, but why and its disk",
     ),
+    _gauge(
+        "trouble",
+        "{trouble}",
+        (_LOG, _TROUBLE, _LEVEL, _ABOUT),
+        "Troubles that `eoslog status` tells, with the limits that are set for the log. What is none is left out",
+    ),
+    _gauge(
+        "disk.free",
+        "By",
+        (_LOG,),
+        "Free bytes of the log's disk; of the fuller one, if the data is apart. Left out if the store does not tell, "
+        "as buckets do not",
+    ),
+    _gauge("disk.size", "By", (_LOG,), "All bytes of this disk"),
     _gauge("look.duration", "s", (_LOG,), "How long the last look at the log took"),
     _counter("look.errors", "{error}", (_LOG, _ERROR), "Looks at the log that failed"),
     _counter("log.entries", "{entry}", (_LOG,), "Entries of the log: its rate is slots per second"),
@@ -102,6 +80,12 @@ _OF_LOGS = (
         "{transaction}",
         (_LOG, _OUTCOME),
         "Transactions that ended since the start: `commit`, `abort`",
+    ),
+    _counter(
+        "log.fencings",
+        "{fencing}",
+        (_LOG,),
+        "Producers fenced since the start while they had a transaction open: by another one, an abort, or a timeout",
     ),
     _gauge("topics", "{topic}", (_LOG,), "Topics", "Kafka `GlobalTopicCount`"),
     _gauge(
@@ -185,7 +169,8 @@ _OF_LOGS = (
         "consumer_group.silent_members",
         "{member}",
         _OF_GROUP,
-        "Members that have shown no sign of life for twice their `session.timeout.ms`",
+        "Members that have shown no sign of life for twice their `session.timeout.ms`; no value if "
+        "none is known and not all of the group were asked (1,000 of a log are)",
     ),
     _gauge(
         "consumer_group.lag_unknown",
@@ -210,11 +195,24 @@ _OF_LOGS = (
         (_LOG, _PUBLICATION),
         "Number of the newest version that all tables of the publication have",
     ),
+    _gauge("publication.age", "s", (_LOG, _PUBLICATION), "Time since the entry that this version stands for"),
     _gauge(
         "publication.unfinished",
         "{version}",
         (_LOG, _PUBLICATION),
         "1: a version was begun and is not known to be in all tables",
+    ),
+    _gauge(
+        "backup.age",
+        "s",
+        (_LOG,),
+        "Time since the last `eoslog backup --note` has ended; left out without a note",
+    ),
+    _gauge(
+        "verify.age",
+        "s",
+        (_LOG,),
+        "Time since the last `eoslog verify --note` has ended; left out without a note",
     ),
     _gauge(
         "maintenance.unsealed_entries",
@@ -260,13 +258,7 @@ _OF_STORES = (
 )
 
 
-def _client(name: str, unit: str, labels: tuple[str, ...], meaning: str, like: str = "") -> Metric:
-    return _gauge(name, unit, labels, meaning, like, Source.CLIENT)
-
-
-def _of_client(name: str, unit: str, labels: tuple[str, ...], meaning: str, like: str = "") -> Metric:
-    return _counter(name, unit, labels, meaning, like, Source.CLIENT)
-
+_client, _of_client = partial(_gauge, source=Source.CLIENT), partial(_counter, source=Source.CLIENT)
 
 _OF_CLIENTS = (
     _of_client("commit.entries", "{entry}", (_LOG,), "Entries that this process created"),
@@ -331,6 +323,12 @@ _OF_CLIENTS = (
         (*_OF_CLIENT, _GROUP),
         "Stored bytes that were read",
         "Kafka `bytes-consumed-total`",
+    ),
+    _of_client(
+        "consumer.corrupt_polls",
+        "{poll}",
+        (*_OF_CLIENT, _GROUP),
+        "Polls that ended with `CORRUPT_RECORD`: a file is damaged",
     ),
     _client(
         "consumer.lag",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from spark_eos.config.store import safe_url
@@ -13,7 +13,7 @@ from spark_eos.extensions.metrics.debt import Snapshots, garbage
 from spark_eos.extensions.metrics.entry_counts import EntryCounts
 from spark_eos.extensions.metrics.periodic import Periodic
 from spark_eos.extensions.metrics.points import Histogram, Point, point
-from spark_eos.extensions.metrics.state_points import Seen, state_points
+from spark_eos.extensions.metrics.state_points import Seen, state_points, trouble_points
 from spark_eos.extensions.metrics.store_points import StoreSource
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock, Retry
@@ -23,7 +23,13 @@ from spark_eos.monitoring.lag import lags_at
 from spark_eos.monitoring.measured_store import LookingStore
 from spark_eos.monitoring.members import silent_members
 from spark_eos.monitoring.sizes import Sizes
+from spark_eos.monitoring.status import Space, of_error, of_space, space_of
+from spark_eos.monitoring.troubles import of_state
+from spark_eos.monitoring.troubles.trouble import Trouble
+from spark_eos.protocol.state import State
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
+from spark_eos.storage.two_stores import is_apart
+from spark_eos.storage.urls import data_store
 
 __all__ = ["DEBT_S", "GARBAGE_S", "POLL_S", "TIMEOUT_S", "LogWatch"]
 
@@ -44,7 +50,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class _Found(NamedTuple):
-    """What a look found: the points of the log, or none if it failed."""
+    """What a look found: the points of the log; those of its disk and of what is wrong alone, if it failed."""
 
     points: tuple[Point, ...]
     took_s: float
@@ -71,6 +77,7 @@ class LogWatch:
         timeout_s: float = TIMEOUT_S,
         clock: Clock = SYSTEM,
         now: Callable[[], float] = time.monotonic,
+        space: Callable[[Store], Space | None] = space_of,
     ) -> None:
         self.store = LookingStore(url if isinstance(url, Store) else open_store(url, settings))
         self._requests = StoreSource(self.store)
@@ -79,6 +86,7 @@ class LogWatch:
         self._by_partition = by_partition
         self._timeout_s = timeout_s
         self._clock = clock
+        self._space = space
         self._counts, self._sizes, self._snapshots = EntryCounts(), Sizes(), Snapshots()
         self._log: Log | None = None
         self._first: Hashable | None = None
@@ -109,8 +117,9 @@ class LogWatch:
         points = [point("eoslog.up", int(is_up), self.label)]
         if found is not None:
             points.append(point("eoslog.look.duration", found.took_s, self.label))
-        if found is not None and is_up:
+        if found is not None and in_time:
             points += found.points
+        if is_up:
             for seldom in (self._debt, self._garbage):
                 if seldom is not None:
                     # A scrape takes what there is: a listing may last for minutes.
@@ -129,9 +138,11 @@ class LogWatch:
             points = tuple(self._points())
         except Exception as error:  # noqa: BLE001  (a scrape that fails tells nothing)
             self._failed(error)
+            troubles = [of_error(error, self._settings)] if isinstance(error, EosLogError) else []
+            points = tuple(self._wrong(troubles, self._spaces(None)))
             if isinstance(error, (CorruptRecordError, DivergedLogError)):
                 self._log = None  # Else it goes on where it stands: what was opened again would miss entries.
-            return _Found((), time.perf_counter() - begun, is_up=False)
+            return _Found(points, time.perf_counter() - begun, is_up=False)
         self._reported, self.error = "", None
         return _Found(points, time.perf_counter() - begun, is_up=True)
 
@@ -144,18 +155,28 @@ class LogWatch:
         state = log.follow()
         now_ms = self._clock.now_ms()
         self._counts.forget(state)
-        return state_points(
-            Seen(
-                self.label,
-                state,
-                now_ms,
-                self._counts,
-                self._sizes.of(state),
-                tuple(lags_at(log, state, now_ms)),
-                tuple(silent_members(log, state, now_ms)),
-                self._by_partition,
-            )
-        )
+        sizes = self._sizes.of(state)
+        lags, silent = tuple(lags_at(log, state, now_ms)), tuple(silent_members(log, state, now_ms))
+        seen = Seen(self.label, state, now_ms, self._counts, sizes, lags, silent, self._by_partition)
+        small = {key: one.small for key, one in sizes.items()}
+        troubles = of_state.troubles_of(of_state.Seen(state, now_ms, lags, small, silent))
+        return [*state_points(seen), *self._wrong(troubles, self._spaces(state))]
+
+    def _spaces(self, state: State | None) -> list[Space]:
+        """Of the disk, and of that of the data, if it is apart."""
+        inner = self.store.inner
+        found = [self._space(inner)]
+        if state is not None and is_apart(state.data_url):
+            found.append(self._space(data_store(state.data_url, inner.settings)))
+        return [one for one in found if one is not None and one.total]
+
+    def _wrong(self, troubles: Iterable[Trouble], spaces: Sequence[Space]) -> Iterable[Point]:
+        of_disks = (trouble for one in spaces for trouble in of_space(one))
+        yield from trouble_points(self.label, [*troubles, *of_disks])
+        if spaces:
+            fuller = min(spaces, key=lambda one: one.free / one.total)
+            yield point("eoslog.disk.free", fuller.free, self.label)
+            yield point("eoslog.disk.size", fuller.total, self.label)
 
     def _first_entry(self) -> Hashable | None:
         return self.store.identity(paths.entry(0))

@@ -84,7 +84,7 @@ class KafkaSource:
     def __init__(
         self, settings: Mapping[str, str], group: str, *, refresh_s: float, tell: Callable[[str], None]
     ) -> None:
-        with Loading("a mirror of Kafka", "kafka", "confluent-kafka"):
+        with Loading("a mirror of Kafka", "mirror", "confluent-kafka"):
             self._kafka: Any = import_module("confluent_kafka")
             self._admin_module: Any = import_module("confluent_kafka.admin")
         for name in settings:

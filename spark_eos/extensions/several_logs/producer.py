@@ -76,7 +76,7 @@ class MultiLogProducer:
 
     Notes
     -----
-    docs/guide/several-logs.md; docs/design/0014-several-logs.md.
+    docs/extensions/several-logs.md; docs/design/0014-several-logs.md.
     """
 
     def __init__(self, decider: Producer, *followers: Producer) -> None:

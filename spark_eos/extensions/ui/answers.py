@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spark_eos.config.store import safe_url
 from spark_eos.extensions.ui.series import Point
 
 __all__ = ["points", "settings", "spark"]
@@ -37,17 +38,10 @@ def points(series: Sequence[Point]) -> list[list[float]]:
 def settings(config: Mapping[str, str]) -> list[dict[str, Any]]:
     """Settings by name; the value of one that may be a secret is left out."""
     return [
-        {"name": name, "value": "(hidden)" if _is_secret(name) else _without_login(value)}
+        {"name": name, "value": "(hidden)" if _is_secret(name) else safe_url(value)}
         for name, value in sorted(config.items())
     ]
 
 
 def _is_secret(name: str) -> bool:
     return any(part in name.lower() for part in _HIDDEN)
-
-
-def _without_login(value: str) -> str:
-    """A URL without user and password."""
-    scheme, sign, rest = value.partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}://(hidden)@{host.rpartition('@')[2]}{slash}{path}" if sign and "@" in host else value

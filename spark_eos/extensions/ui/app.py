@@ -133,7 +133,7 @@ class _Page:
 
     async def session(self, request: Request) -> Response:
         """What the scripts need to know first."""
-        urls = [_safe_url(one.url) for one in self._followers]
+        urls = [one.url for one in self._followers]
         return JSONResponse(
             {
                 "csrf": self._access.csrf(request.scope["eoslog.session"]),
@@ -256,15 +256,6 @@ def _status(error: EosLogError) -> int:
     if isinstance(error, InvalidRequestError):
         return 400
     return 503 if isinstance(error, (RetriableError, StorageError)) else 409
-
-
-def _safe_url(url: str) -> str:
-    """A URL without what may be secret in it: user, password, query."""
-    scheme, sign, rest = url.partition("://")
-    if not sign:
-        return url
-    host, slash, path = rest.partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}"
 
 
 def names_of(urls: Sequence[str]) -> list[str]:

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from spark_eos.config.store import safe_url
 from spark_eos.errors import DivergedLogError, EosLogError, InvalidRequestError
 from spark_eos.extensions.ui.read_only import ReadOnlyStore
 from spark_eos.extensions.ui.series import Series
@@ -60,6 +61,7 @@ class Follower:
         self.polls = 0
         self.polled_ms = self.read_ms = clock.now_ms()
         """When it was polled last, and when that went well last: what is shown is as old as that."""
+        self._read_s = clock.monotonic()
         self.error: str | None = None
         self.version = 0
         self._asked_s = float("-inf")
@@ -100,7 +102,12 @@ class Follower:
     @property
     def url(self) -> str:
         """Where the log is, without what may be secret in a URL."""
-        return self.store.url
+        return safe_url(self.store.url)
+
+    @property
+    def age_ms(self) -> int:
+        """For how long it could not be read, also if this machine's clock was set meanwhile."""
+        return round((self._clock.monotonic() - self._read_s) * 1000)
 
     def now_ms(self) -> int:
         """The time of this machine."""
@@ -163,7 +170,7 @@ class Follower:
             self.error = f"the log cannot be read at the moment: {type(error).__name__}"
         self.polled_ms = self._clock.now_ms()
         if self.error is None:
-            self.read_ms = self.polled_ms
+            self.read_ms, self._read_s = self.polled_ms, self._clock.monotonic()
         self.series.add(self.state, self.polled_ms)
         if self.state is not before[0] or self.error != before[1]:
             self.version += 1

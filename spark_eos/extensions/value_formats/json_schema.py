@@ -42,7 +42,7 @@ def validator(text: str) -> Callable[[Any], object]:
         raise ConfigError(
             f"value.schema is of JSON Schema's draft {draft}: drafts 4, 6 and 7 can be checked. Write it in draft 7"
         )
-    with Loading("value.schema of JSON values", "json-schema", "fastjsonschema"):
+    with Loading("value.schema of JSON values", "value-formats", "fastjsonschema"):
         import fastjsonschema
     try:
         compiled: Callable[[Any], object] = fastjsonschema.compile(found)

@@ -61,7 +61,7 @@ class Registry(NamedTuple):
     def register(self, subject: str, text: str, kind: str) -> int:
         """The id of a schema of a subject. It is registered if it is new."""
         body = {"schema": text} if kind == "AVRO" else {"schema": text, "schemaType": kind}
-        answer = self._call("POST", f"/subjects/{quote(subject, safe='')}/versions", body)
+        answer = self._call("POST", f"/subjects/{quote(subject, safe='')}/versions", body, has="id")
         if answer is None:
             raise ConfigError(f"the schema registry {self.url} has no subjects: is it the root of its API?")
         return int(answer["id"])
@@ -81,8 +81,10 @@ class Registry(NamedTuple):
         kind = answer.get("schemaType") or "AVRO"
         return Registered(answer["schema"], kind, tuple(dict.fromkeys(references)), int(answer.get("id", -1)))
 
-    def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any] | None:
-        """The answer; None for 404."""
+    def _call(
+        self, method: str, path: str, body: dict[str, Any] | None = None, *, has: str = "schema"
+    ) -> dict[str, Any] | None:
+        """The answer, which has a field of this name; None for 404."""
         request = urllib.request.Request(  # noqa: S310  (the scheme is checked by `check_url`)
             self.url.rstrip("/") + path,
             method=method,
@@ -95,11 +97,12 @@ class Registry(NamedTuple):
         for pause in (*_PAUSES_S, None):
             try:
                 with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as reply:  # noqa: S310
-                    found: dict[str, Any] = json.load(reply)
-                    return found
+                    found = json.load(reply)
+                    if isinstance(found, dict) and has in found:
+                        return found
+                    reason = f"HTTP 200 without {has!r}, it is no answer of a registry"
             except urllib.error.HTTPError as error:
-                with error:  # Open, it holds the connection.
-                    text = error.read(500).decode(errors="replace")
+                text = _beginning(error)
                 if error.code == 404:
                     return None
                 if error.code < 500 and error.code != 429:
@@ -116,6 +119,15 @@ class Registry(NamedTuple):
             f"the schema registry {self.url} did not answer {method} {path}: {reason}. Try again, or give the schemas "
             "by the topic's setting value.writer.schemas"
         )
+
+
+def _beginning(refusal: urllib.error.HTTPError) -> str:
+    """How the text of a refusal begins; empty if the connection ends before, as the status has said enough."""
+    try:
+        with refusal:  # Open, it holds the connection.
+            return refusal.read(500).decode(errors="replace")
+    except (OSError, HTTPException, ValueError):
+        return ""
 
 
 def check_url(url: str) -> str:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
 
 from spark_eos.errors import (
     DivergedLogError,
@@ -194,7 +193,9 @@ class Committer(OfOneProcess):
             self._attempt_in_group(tickets)
         else:
             self._group.withdraw()
-            self._draft_and_send(tickets, self._create)
+            draft = self._drafted(tickets)
+            if draft is not None:
+                self._create(draft)
 
     def _attempt_in_group(self, tickets: list[PendingCommit]) -> None:
         leads = self._group.try_lead()
@@ -202,7 +203,11 @@ class Committer(OfOneProcess):
             self._slots.catch_up_with_group()
             if leads and self._store.requests_are_free:
                 self._slots.follow()  # Cheaper than a create in vain: not every process publishes its entries.
-            self._draft_and_send(tickets, self._lead if leads else self._submit)
+            draft = self._drafted(tickets)
+            if draft is not None and leads:
+                self._lead(draft)
+            elif draft is not None:
+                self._submit(draft)
         finally:
             if leads:
                 self._group.release_lead()
@@ -257,8 +262,8 @@ class Committer(OfOneProcess):
 
     # -- One draft -----------------------------------------------------------------------------------------
 
-    def _draft_and_send(self, tickets: list[PendingCommit], send: Callable[[EntryBuilder], None]) -> None:
-        """Draft an entry on the state at hand and send it, or learn what is newer."""
+    def _drafted(self, tickets: list[PendingCommit]) -> EntryBuilder | None:
+        """Draft an entry on the state at hand; None after what is newer was learned, or if all have their answer."""
         now, age_s = self._clock.monotonic(), self._tail.age_s
         seen, state = self._tail.seen, self._tail.state
         if min(now - self._used_s, age_s) > (ALONE_S if self._alone else IDLE_S):
@@ -271,20 +276,19 @@ class Committer(OfOneProcess):
                 seen, state = self._tail.clock_reading(), self._slots.follow()
                 self._in_doubt.record_read(state)
             if self._answers.settle(tickets):
-                return
+                return None
         draft, refused = self._draft(EntryBuilder(state, seen), tickets)
         if refused and self._slots.follow().seq != state.seq:
-            return  # It was refused, or found done, on a state that is not the newest: ask again.
+            return None  # It was refused, or found done, on a state that is not the newest: ask again.
         if self._may_have_been_taken_along([ticket.request_id for ticket, _ in refused], draft):
-            return
+            return None
         for ticket, verdict in refused:
             if isinstance(verdict, BaseException):
                 self._answers.rejected(ticket, verdict, state)
             else:
                 self._slots.ensure_durable(state.seq)
                 ticket.result = verdict
-        if draft.requests:
-            send(draft)
+        return draft if draft.requests else None
 
     def _draft(
         self, draft: EntryBuilder, tickets: list[PendingCommit]

@@ -6,7 +6,7 @@ byte ranges (`BatchRef`), each a run of record batches of one partition (`spark_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -48,6 +48,20 @@ BATCH_OVERHEAD_BYTES = 2 << 10
 
 FILE_BYTES = 1 << 30
 """A file that has grown to this size is closed and a next one begun (Kafka's segment.bytes)."""
+
+
+class _AbandonsOnError:
+    """Rows may be missing in the middle after an error: nothing of the writer may ever be committed then."""
+
+    def __init__(self, writer: SegmentWriter) -> None:
+        self._writer = writer
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._writer.abandon()
 
 
 class SegmentWriter(OfOneProcess):
@@ -151,7 +165,8 @@ class SegmentWriter(OfOneProcess):
             self._check_open("finish")
             if self._pending:
                 self._flush()
-            self._or_abandon(self._close_file)
+            with _AbandonsOnError(self):
+                self._close_file()
             self._state = "finished"
         return tuple(self._staged)
 
@@ -185,27 +200,17 @@ class SegmentWriter(OfOneProcess):
         if self._state != "open":
             raise IllegalStateError(f"the writer of {self._name!r} is {self._state}; make a new one")
 
-    def _or_abandon(self, step: Callable[[], None]) -> None:
-        try:
-            step()
-        except BaseException:
-            # Rows may be missing in the middle now: nothing of this writer may ever be committed.
-            self.abandon()
-            raise
-
     def _flush(self) -> None:
         pending, self._pending, self._pending_bytes = self._pending, [], 0
         self._all_stand_alone = True
-        self._or_abandon(lambda: self._write(pending))
-
-    def _write(self, pending: list[_Pending]) -> None:
-        file = self._file_for(pending)
-        batches = [self._record_batch(entry, file.schema) for entry in pending]
-        targets = [entry.partition for entry in pending]
-        for run in self._runs(batches, targets):
-            file.append(run)
-        if file.size >= self._file_bytes:
-            self._close_file()
+        with _AbandonsOnError(self):
+            file = self._file_for(pending)
+            batches = [self._record_batch(entry, file.schema) for entry in pending]
+            targets = [entry.partition for entry in pending]
+            for run in self._runs(batches, targets):
+                file.append(run)
+            if file.size >= self._file_bytes:
+                self._close_file()
 
     def _file_for(self, pending: list[_Pending]) -> StagedFileWriter:
         """The open file, if it has all columns that ``pending`` needs, else a new one."""

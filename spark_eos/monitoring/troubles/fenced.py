@@ -26,7 +26,7 @@ def of_fencings(state: State, now_ms: int) -> Iterator[Trouble]:
     for one in state.trail:
         if one.what in {FENCED, TIMED_OUT} and one.timestamp_ms >= now_ms - _LATELY_MS:
             by_id[one.name].append(one)
-    for name, found in sorted(by_id.items(), key=lambda one: -_times(one[1]))[:5]:
+    for name, found in sorted(by_id.items(), key=lambda one: -_times(one[1])):
         last, times = found[-1], _times(found)
         writers = (
             ", ".join(sorted({repr(one.writer) for one in found if one.writer}))

@@ -13,6 +13,7 @@ from spark_eos.monitoring.troubles import readers
 from spark_eos.monitoring.troubles.fenced import of_fencings
 from spark_eos.monitoring.troubles.transactions import of_transactions
 from spark_eos.monitoring.troubles.trouble import LOG, Command, Trouble, age, at_most, worst_first
+from spark_eos.protocol.rules.notes import BACKUP, VERIFY, is_damaged, noted_ms
 from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import PartitionKey, State
 
@@ -24,6 +25,14 @@ CLOCK_MS = 60_000
 
 UNSEALED = 1000
 """So many entries after the newest snapshot are too many: opening the log reads them."""
+
+
+_WHY = "see whether the job that does it runs, how it ended, and whether it has --note"
+_DUTIES: tuple[tuple[str, str, tuple[Command, ...], str], ...] = (
+    (BACKUP, "health.backup.age.max.ms", (), f"eoslog backup --note, to where its backups are; {_WHY}"),
+    (VERIFY, "health.verify.age.max.ms", (("verify", LOG, "--note"),), _WHY),
+)
+"""Jobs that leave notes: each with the setting of how long ago it may be, and what to do."""
 
 
 class Seen(NamedTuple):
@@ -66,12 +75,40 @@ def troubles_of(seen: Seen) -> list[Trouble]:
             *at_most(readers.silent(state, seen.silent), "groups", ("groups", "list", LOG)),
             *at_most(readers.behind(state, lags, now_ms, late_ms, seen.silent), "readers", totals),
             *at_most(readers.unknown(lags), "readers", totals),
+            *_of_notes(seen),
             *_publications(seen),
             *_clock(seen),
             *_small(seen),
-            *of_fencings(state, now_ms),
+            *at_most(of_fencings(state, now_ms), "transactional.ids", ("audit", LOG)),
         ]
     )
+
+
+def _of_notes(seen: Seen) -> Iterator[Trouble]:
+    """What the notes of verifications and backups say."""
+    state, now_ms = seen.state, seen.now_ms
+    if is_damaged(state):
+        found_ms = now_ms - (noted_ms(state, VERIFY) or 0)
+        yield Trouble(
+            "critical",
+            "damage",
+            f"eoslog verify has found damage {age(found_ms)} ago, and no later one has found the log sound",
+            "runbooks/damaged-file.md",
+            (("verify", LOG),),
+            (),
+            "put the files that it names back from a backup or a copy, then: eoslog verify --note",
+        )
+    # Whether a log without notes is backed up by other means is not known: it is none of its troubles.
+    for job, limit, cure, advice in _DUTIES:
+        name, last_ms = job.removeprefix("eoslog "), noted_ms(state, job)
+        if last_ms is None and limit in state.config:
+            text = f"{limit} is set, and no {job} --note has ended yet"
+        elif last_ms is not None and now_ms - last_ms > setting(state, limit):
+            text = f"the last {job} --note has ended {age(now_ms - last_ms)} ago"
+        else:
+            continue
+        page = f"runbooks/{name}-old.md"
+        yield Trouble("warning", f"no {name}", text, page, (("configs", LOG),), cure, advice)
 
 
 def _publications(seen: Seen) -> Iterator[Trouble]:
@@ -84,12 +121,18 @@ def _publications(seen: Seen) -> Iterator[Trouble]:
             (lag.time_ms or 0 for lag in seen.lags if (lag.kind, lag.name) == ("publication", name)),
             default=0,
         )
+        newest = "none was published yet"
+        if one.published is not None:
+            # Records may have times of long ago. A transaction that keeps some out of it is a trouble of its own.
+            since_ms = seen.now_ms - one.published.timestamp_ms
+            behind_ms = min(behind_ms, since_ms)
+            newest = f"the newest version is of {age(since_ms)} ago"
         if one.begun is not None:
             text = f"version {one.begun.sequence} of publication {name!r} was begun, and is not in all tables"
             page = "runbooks/publication-unfinished.md"
             yield Trouble("warning", "publication unfinished", text, page, (look,), (publish,), about=name)
-        elif behind_ms > longest_ms:
-            text = f"the tables of publication {name!r} are {age(behind_ms)} behind"
+        if behind_ms > longest_ms:
+            text = f"the tables of publication {name!r} are {age(behind_ms)} behind: {newest}"
             page = "runbooks/publication-behind.md"
             yield Trouble("warning", "publication behind", text, page, (look,), (publish,), about=name)
 

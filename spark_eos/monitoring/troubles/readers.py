@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from spark_eos.monitoring.lag import Lag
-from spark_eos.monitoring.members import SilentMember
+from spark_eos.monitoring.members import SilentMember, not_asked
 from spark_eos.monitoring.troubles.trouble import LOG, Command, Trouble, age, listed
 from spark_eos.protocol.state import State
 
@@ -43,7 +43,7 @@ def lost(state: State, lags: Sequence[Lag]) -> Iterator[Trouble]:
 
 
 def silent(state: State, members: Sequence[SilentMember]) -> Iterator[Trouble]:
-    """Groups with members that show no sign of life, and stay members."""
+    """Groups with members that show no sign of life, and stay members; and of how many that is not known."""
     for group, found in _by_group(members).items():
         count = len(state.groups[group].members) if group in state.groups else len(found)
         told = listed(_member(one) for one in found)
@@ -61,6 +61,21 @@ def silent(state: State, members: Sequence[SilentMember]) -> Iterator[Trouble]:
             "a member whose process runs is stuck, cannot write to the store, or its clock is wrong: once it was "
             "removed it joins again",
             group,
+        )
+    if others := not_asked(state):
+        count = sum(len(group.members) for group in state.groups.values())
+        left = sum(others.values())
+        yield Trouble(
+            "note",
+            "members not looked at",
+            f"only the first {count - left} of {count} members were asked for a sign of life, by the names of their "
+            f"groups: of {left} members it is not known whether they are silent, of groups "
+            f"{listed(map(repr, others))}",
+            "runbooks/silent-member.md",
+            (("groups", "list", LOG),),
+            (),
+            "each costs a request. See by the lag of these groups whether they read, and remove members whose "
+            "processes are gone",
         )
 
 

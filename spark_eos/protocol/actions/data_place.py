@@ -10,8 +10,9 @@ that the log refers to, `DataMoved` that the old one is empty.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from spark_eos.config.store import safe_url
 from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol.actions.declaration import Field, declare
 from spark_eos.protocol.encoding.avro import LONG, STRING
@@ -178,22 +179,30 @@ def _moving(state: State, placed_at: int) -> DataBefore:
     return state.data_before
 
 
+def _shown(action: PlaceData | MoveData) -> dict[str, Any]:
+    return {**action._asdict(), "url": safe_url(action.url)}
+
+
 declare(
     PlaceData,
     number=33,
     fields=(Field("url", STRING),),
     rule=place_data,
-    tell=lambda _before, _after, action, _writer: [
-        Told("data placed", "", action.url or "beside the entries")
-    ],
+    show=_shown,
+    tell=lambda before, after, action, _writer: (
+        [Told("data placed", "", safe_url(action.url) or "beside the entries")]
+        if after.data_placed_at != before.data_placed_at
+        else []
+    ),
 )
 declare(
     MoveData,
     number=34,
     fields=(Field("url", STRING), Field("placed_at", LONG)),
     rule=move_data,
+    show=_shown,
     tell=lambda _before, _after, action, _writer: [
-        Told("move of data begun", "", f"to {action.url or 'where the entries are'}")
+        Told("move of data begun", "", f"to {safe_url(action.url) or 'where the entries are'}")
     ],
 )
 declare(
@@ -208,6 +217,6 @@ declare(
     fields=(Field("placed_at", LONG),),
     rule=data_moved,
     tell=lambda _before, after, _action, _writer: [
-        Told("data moved", "", f"to {after.data_url or 'where the entries are'}")
+        Told("data moved", "", f"to {safe_url(after.data_url) or 'where the entries are'}")
     ],
 )

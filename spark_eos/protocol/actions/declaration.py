@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
+from spark_eos.config.store import safe_url
 from spark_eos.protocol.encoding.avro import Shape, record, same
 from spark_eos.protocol.state import PartitionKey, State
 from spark_eos.protocol.types import MAX_NUMBER, ProducerStamp, Told
@@ -113,7 +114,10 @@ class Effects(NamedTuple):
 
 
 Tell = Callable[[State, State, Any, str], Iterable[Told]]
-"""``tell(before, after, action, writer)``: the states are those around the whole request."""
+"""``tell(before, after, action, writer)``: the states are those around the whole request.
+
+What was so before is not told: requests are repeated, and name what is gone already.
+"""
 
 
 class Declaration(NamedTuple):
@@ -239,9 +243,9 @@ def declare(
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """Settings that differ, for people."""
+    """Settings that differ, for people, without what may be secret in a URL."""
     return ", ".join(
-        f"{name}={after[name]} (was {before.get(name, 'not set')})"
+        f"{name}={safe_url(after[name])} (was {safe_url(before.get(name, 'not set'))})"
         if name in after
         else f"{name} not set any more"
         for name in sorted({*before, *after})

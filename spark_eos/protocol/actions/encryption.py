@@ -66,5 +66,7 @@ declare(
     fields=(Field("key_id", STRING),),
     rule=mark_encrypted,
     fate=lambda state, _: Fate.UNKNOWN if state.encrypted_at >= 0 else Fate.NOT_APPLIED,
-    tell=lambda _before, _after, action, _writer: [Told("encryption begun", "", f"with key {action.key_id}")],
+    tell=lambda before, _after, action, _writer: (
+        [Told("encryption begun", "", f"with key {action.key_id}")] if before.encrypted_at < 0 else []
+    ),
 )

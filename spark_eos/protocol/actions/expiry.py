@@ -149,8 +149,10 @@ declare(
     fields=(Field("transactional_ids", array_of(STRING)),),
     rule=expire_transactional_ids,
     clock=Clock.IDLE,
-    tell=lambda _before, _after, action, _writer: [
-        Told("transactional.id expired", name) for name in action.transactional_ids
+    tell=lambda before, after, action, _writer: [
+        Told("transactional.id expired", name)
+        for name in dict.fromkeys(action.transactional_ids)
+        if name in before.transactional_ids and name not in after.transactional_ids
     ],
 )
 
@@ -186,15 +188,21 @@ def expire_offsets(state: State, action: ExpireOffsets) -> tuple[State, None]:
     return groups.forgotten(state, action.group), None
 
 
+def _tell_offsets(before: State, after: State, action: ExpireOffsets, _writer: str) -> Iterator[Told]:
+    gone = groups.offsets_gone(before, after, action.group)
+    if groups.is_gone(before, after, action.group):
+        yield Told("group expired", action.group, f"offsets of {len(gone)} partitions")
+    elif gone:
+        yield Told("offsets of a group expired", action.group, ", ".join(gone))
+
+
 declare(
     ExpireOffsets,
     number=18,
     fields=(Field("group", STRING), Field("partitions", NUMBERED_TOPICS, bounds=INT32)),
     rule=expire_offsets,
     clock=Clock.IDLE,
-    tell=lambda _before, _after, action, _writer: [
-        Told("group expired", action.group, f"offsets of {len(action.partitions)} partitions")
-    ],
+    tell=_tell_offsets,
 )
 
 

@@ -38,8 +38,10 @@ __all__ = [
     "SyncGroup",
     "check_committer",
     "forgotten",
+    "is_gone",
     "join",
     "leave",
+    "offsets_gone",
     "sync",
     "topic_changed",
 ]
@@ -75,6 +77,7 @@ def join(state: State, action: JoinGroup) -> tuple[State, int]:
         action.session_timeout_ms,
         action.instance_id,
         action.client_id,
+        joined_ms=state.timestamp_ms,
     )
     before = group.members.get(action.member_id)
     if before is not None and before.instance_id != action.instance_id:
@@ -97,7 +100,7 @@ def join(state: State, action: JoinGroup) -> tuple[State, int]:
             )
             return _with(state, action.group, group), joined.generation
     if before is not None:
-        joined = replace(joined, generation=before.generation, held=before.held)
+        joined = replace(joined, generation=before.generation, held=before.held, joined_ms=before.joined_ms)
         if joined == before:
             return state, before.generation
     else:
@@ -190,7 +193,7 @@ def _tell_left(before: State, _after: State, action: LeaveGroup, writer: str) ->
     group = before.groups.get(action.group)
     if action.silent_ms < 0 and writer != ADMIN:
         return
-    for member_id in action.members:
+    for member_id in dict.fromkeys(action.members):
         member = None if group is None else group.members.get(member_id)
         if member is not None:
             why = "" if action.silent_ms < 0 else f", silent for {action.silent_ms} ms"
@@ -361,6 +364,19 @@ def _without(group: Group, gone: Collection[PartitionKey]) -> Group:
 
 def _with(state: State, group_id: str, group: Group) -> State:
     return replace(state, groups=state.groups.set(group_id, group))
+
+
+def is_gone(before: State, after: State, group_id: str) -> bool:
+    """Whether nothing is left of a group that ``before`` has."""
+    return any(group_id in one for one in (before.groups, before.offsets)) and not any(
+        group_id in one for one in (after.groups, after.offsets)
+    )
+
+
+def offsets_gone(before: State, after: State, group_id: str) -> list[str]:
+    """The partitions, for people, for which the group has no offset any more."""
+    had, has = (state.offsets.get(group_id, Map()) for state in (before, after))
+    return [f"{topic}-{at}" for topic, at in sorted(had) if (topic, at) not in has]
 
 
 def forgotten(state: State, group_id: str) -> State:

@@ -93,7 +93,9 @@ declare(
     number=19,
     fields=(Field("config", PAIRS, bounds=SETTINGS),),
     rule=alter,
-    tell=lambda before, after, _action, _writer: [
-        Told("settings of the log altered", "", changes(before.config, after.config))
-    ],
+    tell=lambda before, after, _action, _writer: (
+        [Told("settings of the log altered", "", changes(before.config, after.config))]
+        if before.config != after.config
+        else []
+    ),
 )

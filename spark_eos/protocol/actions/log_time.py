@@ -15,7 +15,7 @@ from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol.actions.declaration import Bounds, Clock, Field, declare
 from spark_eos.protocol.encoding.avro import LONG
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.state import CommittedOffset, Producer, State
+from spark_eos.protocol.state import CommittedOffset, Member, Producer, State
 from spark_eos.protocol.types import LATEST_MS, Told
 
 __all__ = ["ResetLogTime", "reset"]
@@ -45,7 +45,11 @@ def reset(state: State, action: ResetLogTime) -> tuple[State, None]:
         for group, known in state.offsets.items()
     }
     groups = {
-        name: replace(group, empty_since_ms=min(group.empty_since_ms, now_ms))
+        name: replace(
+            group,
+            empty_since_ms=min(group.empty_since_ms, now_ms),
+            members=_mapped(group.members, lambda one: _member_until(one, now_ms)),
+        )
         for name, group in state.groups.items()
     }
     producers = _mapped(state.producers, lambda one: _producer_until(one, now_ms))
@@ -86,6 +90,10 @@ def _mapped(known: Map[_K, _V], change: Callable[[_V], _V]) -> Map[_K, _V]:
 
 def _offset_until(known: CommittedOffset, now_ms: int) -> CommittedOffset:
     return replace(known, timestamp_ms=now_ms) if known.timestamp_ms > now_ms else known
+
+
+def _member_until(known: Member, now_ms: int) -> Member:
+    return replace(known, joined_ms=now_ms) if known.joined_ms > now_ms else known
 
 
 def _producer_until(producer: Producer, now_ms: int) -> Producer:

@@ -77,7 +77,7 @@ def commit(state: State, action: CommitOffsets) -> tuple[State, None]:
 
 
 def _tell_reset(_before: State, _after: State, action: CommitOffsets, writer: str) -> Iterable[Told]:
-    if writer != ADMIN:
+    if writer != ADMIN or not action.offsets:
         return ()
     return [
         Told(
@@ -133,18 +133,19 @@ def delete_offsets(state: State, action: DeleteOffsets) -> tuple[State, None]:
     return replace(state, offsets=state.offsets.set(action.group, offsets)), None
 
 
+def _tell_deleted(before: State, after: State, action: DeleteOffsets, _writer: str) -> Iterable[Told]:
+    what, gone = "offsets of a group deleted", groups.offsets_gone(before, after, action.group)
+    if not action.partitions and groups.is_gone(before, after, action.group):
+        return [Told(what, action.group, "all")]
+    return [Told(what, action.group, ", ".join(gone))] if gone else []
+
+
 declare(
     DeleteOffsets,
     number=11,
     fields=(Field("group", STRING), Field("partitions", NUMBERED_TOPICS, bounds=INT32)),
     rule=delete_offsets,
-    tell=lambda _before, _after, action, _writer: [
-        Told(
-            "offsets of a group deleted",
-            action.group,
-            ", ".join(f"{topic}-{at}" for topic, at in action.partitions) or "all",
-        )
-    ],
+    tell=_tell_deleted,
 )
 
 

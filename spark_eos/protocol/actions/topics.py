@@ -175,7 +175,8 @@ def _tell_altered(before: State, _after: State, action: AlterTopic, _writer: str
         parts.append(changes(topic.config, dict(action.config)))
     if action.schema is not None:
         parts.append("another version of its columns")
-    yield Told("topic altered", action.name, "; ".join(part for part in parts if part))
+    if text := "; ".join(part for part in parts if part):
+        yield Told("topic altered", action.name, text)
 
 
 declare(

@@ -213,6 +213,7 @@ _MEMBER = record_of(
     client_id=STRING,
     generation=LONG,
     held=PARTITIONS,
+    joined_ms=LONG,
 )
 
 _ASSIGNMENT = map_of(

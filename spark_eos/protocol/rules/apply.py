@@ -69,13 +69,13 @@ def apply(state: State, request: a.Request) -> tuple[State, Outcome]:
         for action in request.actions:
             new, result = times.judge(state, new, request, action)
             results.append(result)
+        return trail.added(state, new, request), Accepted(tuple(results))
     except EosLogError as error:
         return state, Rejected(error)
     except _MISTAKES as error:
-        # A rule that fails on a request must not stop the readers of the log. It fails in every reader alike: these
-        # errors follow from the values, not from the machine as MemoryError and RecursionError do.
+        # A request that a rule or the trail fails on must not stop the readers of the log. It fails in every reader
+        # alike: these errors follow from the values, not from the machine as MemoryError and RecursionError do.
         return state, Rejected(InvalidRequestError(f"the request makes no sense to a rule: {error!r}"))
-    return trail.added(state, new, request), Accepted(tuple(results))
 
 
 def apply_entry(state: State, entry: a.Entry) -> tuple[State, tuple[Outcome, ...]]:

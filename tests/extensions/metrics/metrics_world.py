@@ -12,6 +12,8 @@ from spark_eos.errors import ProducerFencedError
 from spark_eos.extensions.metrics.watch import LogWatch
 from spark_eos.extensions.tables.tables import Tables
 from spark_eos.monitoring import MeasuredStore
+from spark_eos.monitoring.status import Space
+from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, noted
 from spark_eos.spark.query_figures import QueryFigures
 from spark_eos.storage import open_store
 from tests.monitoring.micro_batches import micro_batch
@@ -108,7 +110,7 @@ def one_of_everything(url):
         Admin(log).create_topic("orders", 2)
         producer = stack.enter_context(Producer(log, {"client.id": "till", "linger.ms": 5}))
         now = Time()
-        watch = LogWatch(url, by_partition=True, now=now)
+        watch = LogWatch(url, by_partition=True, now=now, space=lambda _: Space(4 << 30, 100 << 30))
         watch.points(wait=True)
         for _ in range(3):
             producer.send("orders", SECRET.encode(), key=b"key-" + SECRET.encode(), partition=0).result()
@@ -129,8 +131,12 @@ def one_of_everything(url):
             teller.send_offsets_to_transaction({TopicPartition("orders", 0): 1}, "tellers")
             teller.flush()
             ends()
+        log.commit(lambda state: (*noted(state, BACKUP), *noted(state, VERIFY, SOUND)))
         micro_batch(log, "orders", 2)
         Tables(log).create("nightly", ["orders"])
+        Admin(log).create_topic("clicks", 1)
+        Tables(log).create("hourly", ["clicks"])
+        Tables(log).publish("hourly")
 
         def look():
             now.now_s += 4000

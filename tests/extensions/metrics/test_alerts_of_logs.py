@@ -24,7 +24,9 @@ from spark_eos.extensions.tables.tables import Tables
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Retry
 from spark_eos.monitoring import measured_store, register
+from spark_eos.monitoring.status import Space
 from spark_eos.protocol.actions import JoinGroup, RaiseStagingFloor
+from spark_eos.protocol.rules.notes import BACKUP, VERIFY, noted
 from spark_eos.storage import open_store
 from spark_eos.testing import Fault, FaultyStore
 from tests.extensions.metrics.metrics_world import Time, close, scraped
@@ -65,7 +67,8 @@ class World:
         self.send()
         self.now, self.registry = Time(), CollectorRegistry()
         self.clock = Later(self.now)
-        self.watch = LogWatch(self.store, now=self.now, clock=self.clock)
+        self.space = Space(500 << 30, 1000 << 30)
+        self.watch = LogWatch(self.store, now=self.now, clock=self.clock, space=lambda _: self.space)
         register(self.watch, registry=self.registry)
         self.each_minute = self.send
         self.minute, self.series = 0, {}
@@ -129,6 +132,27 @@ def down(world):
     world.each_minute = lambda: None
     yield 5
     Path(f"{world.url}-away").rename(world.url)
+
+
+def disk_full(world):
+    """Other programs fill it: the log itself takes little."""
+    yield 10
+    world.space = Space(9 << 30, 1000 << 30)
+    yield 10
+    world.space = Space(100 << 30, 1000 << 30)
+
+
+def damage(world):
+    """A file of rows, which no look reads."""
+    world.each_minute = lambda: None
+    yield 5
+    (name,) = [info.name for info in world.log.store.list(paths.DATA)]
+    data = bytes(world.log.store.read(name))
+    world.log.store.overwrite(name, data[:-1])
+    assert main(["verify", world.url, "--note"]) == 1
+    yield 5
+    world.log.store.overwrite(name, data)
+    world.follow("damaged-file.md", "eoslog verify LOG --note")
 
 
 def hanging_transaction(world):
@@ -212,6 +236,16 @@ def silent_member(world):
     world.each_minute = lambda: None  # Its process was killed.
     yield 10
     world.follow("silent-member.md", "eoslog groups remove-members")
+
+
+def fenced(world):
+    """Two programs take one id from each other; the last one is left alone then."""
+    world.each_minute = lambda: None
+    yield 5
+    for _ in range(4):
+        world.open_transaction()
+    yield 5
+    yield 65
 
 
 def records_lost(world):
@@ -314,6 +348,25 @@ def clock_trouble(world):
     yield 8  # It ends when the true time has passed that of the entry.
 
 
+def too_long_ago(job):
+    """It was to be done each hour, and is not done any more; then it is done again."""
+
+    def trouble(world):
+        world.each_minute = lambda: None
+        limit = f"health.{job.removeprefix('eoslog ')}.age.max.ms"
+        Admin(world.log).alter_log({limit: 3_600_000, "entry.timestamp.after.max.ms": 10**9})
+
+        def note():
+            Log.open(world.url, world.clock).commit(lambda state: noted(state, job))
+
+        note()
+        yield 50
+        yield 90
+        note()
+
+    return trouble
+
+
 def small_batches(world):
     """Each commit has a small batch in each of many partitions."""
     partitions = 20
@@ -349,6 +402,8 @@ def garbage(world):
 
 TROUBLES = {
     "EoslogDown": down,
+    "EoslogDiskFull": disk_full,
+    "EoslogDamage": damage,
     "EoslogHangingTransaction": hanging_transaction,
     "EoslogPreparedWaits": prepared_waits,
     "EoslogLsoStuck": lso_stuck,
@@ -356,6 +411,7 @@ TROUBLES = {
     "EoslogQueryBehind": query_behind,
     "EoslogLagUnknown": lag_unknown,
     "EoslogSilentMember": silent_member,
+    "EoslogFenced": fenced,
     "EoslogRecordsLost": records_lost,
     "EoslogNoCommits": no_commits,
     "EoslogInDoubt": in_doubt,
@@ -365,6 +421,8 @@ TROUBLES = {
     "EoslogPublicationBehind": publication_behind,
     "EoslogPublicationUnfinished": publication_unfinished,
     "EoslogClockTrouble": clock_trouble,
+    "EoslogBackupOld": too_long_ago(BACKUP),
+    "EoslogVerifyOld": too_long_ago(VERIFY),
     "EoslogSmallBatches": small_batches,
     "EoslogGarbage": garbage,
 }
@@ -377,6 +435,7 @@ def test_all_alerts_have_a_trouble():
 
 
 @pytest.mark.deep(
+    "EoslogBackupOld",
     "EoslogGarbage",
     "EoslogGroupBehind",
     "EoslogLsoStuck",
@@ -384,6 +443,7 @@ def test_all_alerts_have_a_trouble():
     "EoslogSmallBatches",
     "EoslogSnapshotsMissing",
     "EoslogStorageSlow",
+    "EoslogVerifyOld",
 )
 @pytest.mark.parametrize("alert", TROUBLES)
 def test_an_alert_fires_for_a_log_in_trouble_and_ends_with_the_cure(alert, tmp_path, monkeypatch):

@@ -14,17 +14,19 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from spark_eos import Admin, Log, Producer, TopicPartition
-from spark_eos.errors import CorruptRecordError, ProducerFencedError
+from spark_eos.clients.consumer.heartbeat import heartbeat_name
+from spark_eos.errors import CorruptRecordError, ProducerFencedError, StoreUnavailableError
 from spark_eos.extensions.metrics.periodic import Periodic
 from spark_eos.extensions.metrics.watch import LogWatch
 from spark_eos.log.clock import SYSTEM
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.rolling import TAIL_ROWS, Roller
 from spark_eos.maintenance.vacuum import Vacuum
-from spark_eos.monitoring import register
+from spark_eos.monitoring import members, register
 from spark_eos.monitoring.sizes import Sizes
-from spark_eos.protocol.actions import CreateTopic
-from spark_eos.storage import MemoryStore, Settings
+from spark_eos.monitoring.status import Space
+from spark_eos.protocol.actions import CreateTopic, JoinGroup
+from spark_eos.storage import MemoryStore, Settings, open_store
 from spark_eos.testing import FaultyStore
 from tests.extensions.metrics.metrics_world import SECRET, Time, has, scraped, value, watched
 from verification.retiring import RETIRED_AT_ONCE
@@ -201,6 +203,30 @@ def test_rejected_requests_and_ends_of_transactions_are_counted():
         producer.close()
 
 
+def test_fencings_are_counted_and_two_programs_of_one_id_are_a_trouble():
+    world = Watched()
+    assert world.look()["log.fencings",] == 0
+
+    def begin():
+        producer = Producer(world.log, {"transactional.id": "payer"})
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("orders", b"x")
+        producer.flush()
+
+    begin()
+    for times in range(1, 4):
+        begin()
+        assert world.look()["log.fencings",] == times
+    assert world.look()["trouble", "fenced", "warning", "payer"] == 1
+    Producer(world.log, {"transactional.id": "payer"}).init_transactions()
+    with Producer(world.log, {"transactional.id": "payer"}) as producer:  # A restart: it had nothing open.
+        producer.init_transactions()
+    assert world.look()["log.fencings",] == 4
+    again = LogWatch(world.store)
+    assert watched(again)["log.fencings",] == 0  # It counts from its start on.
+
+
 def test_requests_that_share_an_entry():
     world = Watched(garbage_s=None)
     world.look()
@@ -241,6 +267,21 @@ def test_an_open_transaction():
     assert (found["transactions.open",], found["topic.lso_lag", "t"]) == (0, 0)
     assert found["topic.open_transaction.age", "t"] == 0
     producer.close()
+
+
+def test_members_that_were_not_asked_are_not_called_alive(monkeypatch):
+    monkeypatch.setattr(members, "MOST", 3)
+    world = Watched(garbage_s=None)
+    now_ms = world.log.clock.now_ms()
+    for group, count in (("a", 2), ("b", 2), ("c", 1)):
+        for number in range(count):
+            join = JoinGroup(group, f"m{number}", ("t",), ("range",), 45_000)
+            world.log.commit(lambda _, join=join: (join,))
+            world.store.overwrite(heartbeat_name(group, f"m{number}"), b"1 %d" % now_ms)
+    silent = {key: count for key, count in world.look().items() if "silent_members" in key[0]}
+    assert silent == {("consumer_group.silent_members", "a"): 0}
+    world.store.overwrite(heartbeat_name("b", "m0"), b"1 %d" % (now_ms - 90_000))
+    assert world.look()["consumer_group.silent_members", "b"] == 1, "one at least"
 
 
 class Ahead:
@@ -435,6 +476,50 @@ def test_a_place_without_a_log():
     found = watched(watch)
     assert (found["up",], found["look.errors", "NOT_A_LOG"]) == (0, 1)
     assert watch.error is not None
+
+
+def test_the_space_of_the_disk_is_told_also_while_the_log_cannot_be_read():
+    spaces = [Space(9 << 30, 1000 << 30)]
+    world = Watched(space=lambda _: spaces[0])
+    found = world.look()
+    assert (found["disk.free",], found["disk.size",]) == (9 << 30, 1000 << 30)
+    assert found["trouble", "disk full", "critical", ""] == 1
+    world.store.inject(StoreUnavailableError("away"), "read", times=None)
+    found = world.look()
+    assert (found["up",], found["disk.free",]) == (0, 9 << 30)
+    assert [labels for labels in found if labels[0] == "trouble"] == [
+        ("trouble", "STORE_UNAVAILABLE", "critical", ""),
+        ("trouble", "disk full", "critical", ""),
+    ]
+    world.store.heal()
+    spaces[0] = Space(40 << 30, 1000 << 30)
+    assert world.look()["trouble", "little space", "note", ""] == 1
+    spaces[0] = None  # It does not tell: that is no number.
+    assert not [labels for labels in world.look() if labels[0] in {"trouble", "disk.free", "disk.size"}]
+
+
+def test_of_two_disks_the_fuller_one_is_told(tmp_path):
+    places = {
+        str(tmp_path / "chain"): Space(500, 1000 << 30),
+        str(tmp_path / "data"): Space(1 << 40, 2 << 40),
+    }
+    url, data = places
+    Log.create(open_store(url, Settings({"data.url": data})))
+    watch = LogWatch(url, space=lambda store: places[store.url])
+    assert watched(watch)["disk.free",] == 500
+    places[url], places[data] = places[data], places[url]
+    assert watched(LogWatch(url, space=lambda store: places[store.url]))["disk.free",] == 500
+
+
+def test_troubles_are_those_of_status_by_the_limits_of_the_log():
+    world = Watched()
+    Admin(world.log).create_topic("orders", 1)
+    Admin(world.log).alter_group_offsets("billing", {TopicPartition("orders", 0): 0})
+    with Producer(world.log) as producer:
+        producer.send("orders", b"x", timestamp_ms=SYSTEM.now_ms() - 400_000).result()
+    assert world.look()["trouble", "group behind", "warning", "billing"] == 1
+    Admin(world.log).alter_log({"health.lag.max.ms": 3_600_000})
+    assert not [labels for labels in world.look() if labels[0] == "trouble"]
 
 
 def test_an_error_is_said_once(caplog):

@@ -19,6 +19,7 @@ from spark_eos.config.store import safe_url
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
     ConfigError,
+    CorruptRecordError,
     IllegalStateError,
     StoreUnavailableError,
 )
@@ -26,6 +27,7 @@ from spark_eos.extensions.metrics.metric import LABELS, Kind
 from spark_eos.extensions.metrics.opentelemetry import instruments_of
 from spark_eos.extensions.metrics.points import point
 from spark_eos.extensions.metrics.table import METRICS
+from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.monitoring import MeasuredStore, register
 from spark_eos.monitoring.measured_store import LookingStore
@@ -122,15 +124,17 @@ def test_promtool_finds_nothing_wrong_with_what_is_exported(exported):
 def test_values_of_the_log(exported):
     url, (samples, _, _), _ = exported
     assert value(samples, "eoslog_up", log=url) == 1
+    assert value(samples, "eoslog_disk_free_bytes", log=url) == 4 << 30
+    assert value(samples, "eoslog_trouble", trouble="little space", level="note", about="") == 1
     assert value(samples, "eoslog_log_entries_total", log=url) == Log.open(url).state.seq + 1
     # Three and one by the first producer, one by the second, one in each of three transactions.
     assert value(samples, "eoslog_topic_messages_total", topic="orders") == 8
-    assert value(samples, "eoslog_topic_io_bytes_total") > 8 * len(SECRET)
+    assert value(samples, "eoslog_topic_io_bytes_total", topic="orders") > 8 * len(SECRET)
     # That of a producer, and a micro-batch.
     assert value(samples, "eoslog_log_transactions_total", outcome="commit") == 2
     assert value(samples, "eoslog_log_transactions_total", outcome="abort") == 1
     assert value(samples, "eoslog_transactions_open") == 1
-    assert value(samples, "eoslog_topic_lso_lag") == 1
+    assert value(samples, "eoslog_topic_lso_lag", topic="orders") == 1
     assert value(samples, "eoslog_partition_current_offset", partition="1") == 5
     assert value(samples, "eoslog_partition_last_stable_offset", partition="1") == 4
     assert value(samples, "eoslog_consumer_group_members", group="billing") == 1
@@ -444,6 +448,30 @@ def test_a_store_for_looking_refuses_to_write(tmp_path):
             write()
     assert (store.now_ms(), store.age_s("a"), store.group_channel("x")) == (None, None, None)
     assert inner.read("a").to_pybytes() == b"x"
+
+
+def test_what_a_consumer_meets_that_is_damaged_is_counted():
+    registry, log = CollectorRegistry(), Log.create(MemoryStore())
+    with Producer(log) as producer:
+        producer.send("orders", b"x").result()
+    (info,) = log.store.list(paths.DATA)
+    whole = bytes(log.store.read(info.name))
+    with Consumer(log, {"group.id": "billing", "auto.offset.reset": "earliest"}) as consumer:
+        register(consumer, registry=registry)
+        consumer.subscribe(["orders"])
+        name = "eoslog_consumer_corrupt_polls_total"
+        assert (
+            value(scraped(registry)[0], name, group="billing") == 0
+        )  # Else the first one would be no increase.
+        log.store.overwrite(info.name, bytes(len(whole)))
+        for times in (1, 2):
+            with pytest.raises(CorruptRecordError):
+                consumer.poll(timeout_ms=1000)
+            assert value(scraped(registry)[0], name, group="billing") == times
+        log.store.overwrite(info.name, whole)
+        while not consumer.poll(timeout_ms=1000):
+            pass
+        assert value(scraped(registry)[0], name, group="billing") == 2
 
 
 def test_a_consumer_without_a_group_has_an_empty_one():

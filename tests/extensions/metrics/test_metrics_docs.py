@@ -1,4 +1,4 @@
-"""docs/reference/metrics.md is made from the table, and docs/guide/metrics.md names options that exist."""
+"""docs/reference/metrics.md is made from the table, and docs/extensions/metrics.md names options that exist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spark_eos.cli.command import app
 from spark_eos.extensions.metrics.table import METRICS
 
 ROOT = Path(__file__).parents[3]
-GUIDE = (ROOT / "docs/guide/metrics.md").read_text("utf-8")
+GUIDE = (ROOT / "docs/extensions/metrics.md").read_text("utf-8")
 
 
 def page_maker():

@@ -15,7 +15,7 @@ from pathlib import Path
 from spark_eos.cli.command import main
 from spark_eos.testing.processes import Process, environment, send, spark_submit
 
-PAGE = Path(__file__).parents[3] / "docs/guide/migrating-from-kafka.md"
+PAGE = Path(__file__).parents[3] / "docs/extensions/mirror/migrating.md"
 CTRL_C = "# Ctrl-C: "
 JAVA = {
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",

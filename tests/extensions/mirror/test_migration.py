@@ -1,4 +1,4 @@
-"""docs/guide/migrating-from-kafka.md, command by command, with a real broker; everything is killed once on its way."""
+"""docs/extensions/mirror/migrating.md, command by command, with a real broker; everything is killed once on its way."""
 
 from __future__ import annotations
 

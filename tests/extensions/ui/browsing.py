@@ -29,7 +29,7 @@ ARGUMENTS = [
 PATIENCE_MS = 60_000
 """So long the tests wait for what is to be seen: a browser beside other tests is slow."""
 PICTURES = os.environ.get("EOSLOG_UI_PICTURES")
-"""A folder for the pictures of docs/guide/ui.md."""
+"""A folder for the pictures of docs/extensions/ui/index.md."""
 
 in_chromium = pytest.mark.skipif(
     not CHROMIUM.exists(), reason="Chromium is not here: apt-get install --no-install-recommends chromium"

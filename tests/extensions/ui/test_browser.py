@@ -56,7 +56,16 @@ def busy(log):
 
 def drawn_again(page, selector):
     """Wait until the page has made these elements once more, from now on."""
+    mark(page, selector)
+    wait_until_drawn(page, selector)
+
+
+def mark(page, selector):
     page.evaluate("one => { document.querySelector(one).isEarlier = true; }", selector)
+
+
+def wait_until_drawn(page, selector):
+    """Since these elements were marked."""
     page.wait_for_function("one => document.querySelector(one)?.isEarlier !== true", arg=selector)
 
 
@@ -308,6 +317,58 @@ def unsteady():
         yield server, store
 
 
+ANSWERS_ARE_COUNTED = """() => {
+  const json = Response.prototype.json;
+  window.answers = 0;
+  Response.prototype.json = async function () {
+    const value = await json.call(this);
+    setTimeout(() => { window.answers += 1; });  // What is done with it at once comes before.
+    return value;
+  };
+}"""
+
+
+def news(page, store):
+    """Something is new in the log, and the page has got an answer that it would draw."""
+    page.evaluate("() => { window.answers = 0; }")
+    with Producer(Log.open(store)) as producer:
+        producer.send("orders", b"x")
+    page.wait_for_function("() => window.answers > 0")
+
+
+@pytest.mark.parametrize("by", ["mouse", "space"])
+def test_what_is_pressed_while_the_page_changes_is_done(browser, unsteady, by):
+    server, store = unsteady
+    with opened(browser, f"{server.url}#/storage") as page:
+        button = page.get_by_role("button", name="Count all objects")
+        button.focus()
+        button.hover()
+        page.evaluate(ANSWERS_ARE_COUNTED)
+        press, release = {
+            "mouse": (page.mouse.down, page.mouse.up),
+            "space": (lambda: page.keyboard.down(" "), lambda: page.keyboard.up(" ")),
+        }[by]
+        press()
+        news(page, store)
+        with page.expect_request("**/api/count-objects"):
+            release()
+        drawn_again(page, "#main table")
+
+
+def test_a_press_that_has_no_end_stops_the_page_for_a_moment_only(browser, unsteady):
+    """A scrollbar's has none. In this browser all is over soon."""
+    server, store = unsteady
+    with opened(browser, f"{server.url}#/storage") as page:
+        button = page.get_by_role("button", name="Count all objects")
+        button.hover()
+        page.evaluate("() => { const wait = setTimeout; setTimeout = (work, ms) => wait(work, ms / 100); }")
+        mark(page, "#main table")
+        page.mouse.down()
+        with Producer(Log.open(store)) as producer:
+            producer.send("orders", b"x")
+        wait_until_drawn(page, "#main table")
+
+
 @pytest.mark.deep
 def test_the_last_change_of_a_log_is_shown_although_readers_are_measured_now_and_then(browser, unsteady):
     from playwright.sync_api import expect
@@ -324,6 +385,20 @@ def test_the_last_change_of_a_log_is_shown_although_readers_are_measured_now_and
         expect(lag).to_have_text("3")
         Admin(log).alter_group_offsets("copy", {place: 4})
         expect(lag).to_have_text("1")
+
+
+def test_a_clock_that_is_set_back_does_not_stop_the_page(browser, unsteady):
+    """Nothing is written. In this browser the hands go back, and the time that has passed runs fast."""
+    server, _ = unsteady
+    with opened(browser, f"{server.url}#/topics") as page:
+        page.get_by_role("cell", name="orders").wait_for()
+        page.evaluate(
+            "() => { const passed = performance.now.bind(performance);"
+            " performance.now = () => 100 * passed(); Date.now = () => 0; }"
+        )
+        for _ in range(3):  # One that was asked for before may come yet, and the one that it has put off.
+            with page.expect_response("**/api/topics"):
+                pass
 
 
 @pytest.mark.deep

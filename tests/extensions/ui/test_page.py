@@ -25,10 +25,12 @@ from spark_eos.errors import (
 )
 from spark_eos.extensions.ui.answers import settings
 from spark_eos.extensions.ui.app import create_app
-from spark_eos.extensions.ui.areas import storage
+from spark_eos.extensions.ui.areas import groups, storage
 from spark_eos.extensions.ui.areas.health import job_of
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.security import COOKIE, Access
+from spark_eos.protocol.actions import JoinGroup
+from spark_eos.protocol.rules.notes import SOUND, VERIFY, noted
 from spark_eos.serving.address import url_of
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import FaultyStore
@@ -227,11 +229,21 @@ def test_wrong_questions_say_what_is_wrong(page):
 
 
 def test_secrets_are_hidden():
-    assert settings({"a.password": "p", "schema.registry.url": "http://user:p@host/x", "b": "1"}) == [
+    assert settings({"a.password": "p", "schema.registry.url": "http://user:p@host/x?y", "b": "1"}) == [
         {"name": "a.password", "value": "(hidden)"},
         {"name": "b", "value": "1"},
-        {"name": "schema.registry.url", "value": "http://(hidden)@host/x"},
+        {"name": "schema.registry.url", "value": "http://host/x"},
     ]
+
+
+def test_the_address_of_a_log_is_shown_without_what_may_be_secret(log):
+    log.store.url = "s3://key:secret@bucket/log?signature=secret"
+    page = client(Follower(log.store, clock=Waiting()))
+    session = page.get("/session").json()
+    page.headers["x-csrf-token"] = session["csrf"]
+    assert session["logs"] == [{"name": "log", "url": "s3://bucket/log"}]
+    assert "eoslog maintain s3://bucket/log" in (text := ask(page, "storage").text)
+    assert "secret" not in text
 
 
 def test_a_failure_shows_nothing_of_its_text(page, follower, monkeypatch):
@@ -247,6 +259,13 @@ def test_too_many_browsers_are_refused(page, monkeypatch):
 
 
 # -- What it shows ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("results", "expected"), [((SOUND,), []), ((), [("bad", "health")])])
+def test_what_a_verification_elsewhere_has_noted(log, request, results, expected):
+    log.commit(lambda state: noted(state, VERIFY, *results))
+    found = ask(request.getfixturevalue("page"), "overview").json()["attention"]
+    assert [(one["level"], one["to"]) for one in found] == expected
 
 
 def test_overview_topics_and_storage(page):
@@ -435,7 +454,10 @@ def test_a_store_that_cannot_be_read_is_shown_with_the_age_of_what_is_shown(log)
     assert found["text"] in ask(page, found["to"]).json()["store"]["problem"]
     for answer in (one, ask(page, "health").json()["store"]):
         assert answer.get("read", answer.get("read_ms")) == read_ms
-        assert answer.get("now", answer.get("now_ms")) - read_ms >= 60_000
+        assert answer.get("age", answer.get("age_ms")) >= 60_000
+    clock.now_ms = lambda: read_ms - 3_600_000  # This machine's clock is set back.
+    assert ask(page, "overview").json()["age"] >= 60_000
+    del clock.now_ms
     store.heal()
     assert follower.poll()
     assert ask(page, "health").json()["store"]["problem"] is None
@@ -452,6 +474,17 @@ def test_a_group_and_its_lag(page, log, follower):
     one = ask(page, "group", group="readers").json()
     assert one["page_rows"][0]["lag"] == one["behind"]["records"] == 15
     assert one["behind"]["bytes"] > 0
+
+
+def test_of_many_members_the_first_are_shown_and_all_are_counted(page, log, follower, monkeypatch):
+    monkeypatch.setattr(groups, "_MOST_MEMBERS", 2)
+    for number in range(3):
+        joining = (JoinGroup("many", f"m{number}", ("orders",), ("range",), 45_000),)
+        log.commit(lambda _, joining=joining: joining)
+    follower.poll()
+    one = ask(page, "group", group="many").json()
+    assert [row["member"] for row in one["members"]] == ["m0", "m1"]
+    assert one["members_total"] == 3
 
 
 # -- Transactions -------------------------------------------------------------------------------------------

@@ -9,14 +9,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class RegistryServer:
-    """Schemas by id and by subject. ``user_info`` is asked for if given; ``down``: answers are errors of the server."""
+    """Schemas by id and by subject. ``user_info`` is asked for if given; ``down``: answers are errors of the server.
+
+    ``is_cut``: connections end in the middle of answers. ``instead`` is answered in place of what was asked for.
+    """
 
     def __init__(self, user_info=None):
         self.by_id: dict[int, dict] = {}
         self.subjects: dict[str, list[int]] = {}
         self.calls: list[tuple[str, str]] = []
         self.user_info = user_info
-        self.down = False
+        self.down = self.is_cut = False
+        self.instead: object = None
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -35,8 +39,15 @@ class RegistryServer:
                     status, found = 503, {"error_code": 50301, "message": "down"}
                 elif wanted and self.headers.get("Authorization") != wanted:
                     status, found = 401, {"error_code": 401, "message": "Unauthorized"}
+                if status == 200 and server.instead is not None:
+                    found = server.instead
                 data = json.dumps(found or {"error_code": 40403, "message": "Schema not found"}).encode()
                 self.send_response(status)
+                if server.is_cut:
+                    self.send_header("Transfer-Encoding", "chunked")
+                    self.end_headers()
+                    self.wfile.write(b"ff\r\n{")
+                    return
                 self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()

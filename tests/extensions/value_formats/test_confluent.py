@@ -16,6 +16,8 @@ import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import ConfigError, RecordDeserializationError, SchemaRegistryError
+from spark_eos.extensions.value_formats import registry as registries
+from spark_eos.extensions.value_formats.registry import Registry
 from spark_eos.log.topics import codec_of
 from tests.extensions.value_formats.registry_server import RegistryServer
 from tests.extensions.value_formats.schemas import EVERY, example, of
@@ -235,6 +237,42 @@ def test_replies_that_refuse_are_closed(registry, monkeypatch):
     test_a_registry_that_fails_makes_no_dead_letters(registry)
     assert {one.code for one in refused} == {401, 404, 503}
     assert all(one.fp.closed for one in refused)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [({"down": True, "is_cut": True}, "HTTP 503"), ({"is_cut": True}, "IncompleteRead")],
+)
+def test_a_reply_that_is_cut(registry, monkeypatch, wrong, reason):
+    monkeypatch.setattr(registries, "_PAUSES_S", (0.0,))
+    vars(registry).update(wrong)
+    number = registry.add("orders-value", NUMBER)
+    with pytest.raises(SchemaRegistryError, match=rf"GET /schemas/ids/{number}: {reason}"):
+        Registry(registry.url).schema(number)
+    assert len(registry.calls) == 2, "it was asked again"
+
+
+def test_a_refusal_that_is_cut(registry):
+    registry.is_cut, registry.user_info = True, "a:b"
+    with pytest.raises(ConfigError, match="HTTP 401"):
+        Registry(registry.url).register("orders-value", json.dumps(NUMBER), "AVRO")
+    registry.user_info = None
+    assert Registry(registry.url).latest("nothing") is None, "404 says it all"
+
+
+@pytest.mark.parametrize("instead", [[1], {"message": "log in"}, "down for repair"])
+def test_a_reply_of_something_else(registry, monkeypatch, instead):
+    """A proxy may answer in place of the registry."""
+    monkeypatch.setattr(registries, "_PAUSES_S", ())
+    number, registry.instead = registry.add("orders-value", NUMBER), instead
+    found = Registry(registry.url)
+    for ask in (
+        lambda: found.schema(number),
+        lambda: found.latest("orders-value"),
+        lambda: found.register("orders-value", json.dumps(NUMBER), "AVRO"),
+    ):
+        with pytest.raises(SchemaRegistryError, match="it is no answer of a registry"):
+            ask()
 
 
 def test_a_registry_that_fails_makes_no_dead_letters(registry):

@@ -1,4 +1,4 @@
-"""docs/guide/avro-and-json.md: what its examples leave in the log, and its table of types is that of the code."""
+"""docs/extensions/value-formats.md: what its examples leave in the log, and its table of types is that of the code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from spark_eos import Admin, Consumer, TopicPartition
 from spark_eos.config.topic import TOPIC
 
-PAGE = (Path(__file__).parents[3] / "docs/guide/avro-and-json.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[3] / "docs/extensions/value-formats.md").read_text("utf-8")
 CLIENTS, SPARK, STREAM, ALTERED = range(4)
 
 

@@ -47,13 +47,16 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     (extra("tables"), lambda: tables.create("t", ["orders"], "iceberg", config=ICEBERG)),
     (extra("objectstore"), lambda: Admin("s3://bucket/log").list_topics()),
     (extra("machines"), lambda: send("s3://bucket/log", {"machines.listen": "127.0.0.1"})),
-    (extra("json-schema"), lambda: admin.create_topic("t", config=OBJECTS)),
+    (extra("value-formats"), lambda: admin.create_topic("t", config=OBJECTS)),
     (extra("encryption"), lambda: send("log", KEYS)),
     (extra("encryption"), lambda: send("new", KEYS)),
     (extra("ui"), lambda: top.top("log")),
     (extra("metrics"), lambda: register(Log.open("log"), registry=object())),  # type: ignore[arg-type]
     (extra("metrics"), lambda: register(Log.open("log"), meter_provider=object())),  # type: ignore[arg-type]
-    (extra("kafka"), lambda: KafkaTarget({"bootstrap.servers": "localhost:1"}, "m", refresh_s=1, tell=print)),
+    (
+        extra("mirror"),
+        lambda: KafkaTarget({"bootstrap.servers": "localhost:1"}, "m", refresh_s=1, tell=print),
+    ),
     ("pip install 'polars<3,>=1.", lambda: read_polars("log", "orders")),
 ]
 
@@ -64,9 +67,9 @@ COMMANDS = {
     "topics s3://bucket/log": "objectstore",
     "topics create log t --config value.format=json --config value.schema={}": "json-schema",
     "topics create new t --command-config keys": "encryption",
-    f"mirror in log {MIRROR}": "kafka",
-    f"mirror in new {MIRROR}": "kafka",
-    f"mirror out log {MIRROR}": "kafka",
+    f"mirror in log {MIRROR}": "mirror",
+    f"mirror in new {MIRROR}": "mirror",
+    f"mirror out log {MIRROR}": "mirror",
     "metrics log": "metrics",
     "metrics log --serve 0": "metrics",
     "metrics log --otlp http://localhost:1": "metrics",

@@ -17,6 +17,9 @@ from spark_eos.protocol.types import TopicPartition
 
 __all__ = ["groups", "show_group", "show_query"]
 
+_MOST_MEMBERS = 200
+"""Members of a group that are shown, by name."""
+
 _OF_WRITERS = {"hanging transaction", "held back"}
 """Troubles whose name is a ``transactional.id``: a query has one, too."""
 
@@ -96,8 +99,9 @@ def show_group(follower: Follower, question: Question) -> Answer:
                 "partitions": len(member.held),
                 "behind": member.generation != group.generation,
             }
-            for member in sorted(group.members.values())[:200]
+            for member in sorted(group.members.values())[:_MOST_MEMBERS]
         ],
+        "members_total": len(group.members),
         **{f"page_{key}": value for key, value in page(question, rows, lambda row: row).items()},
     }
 

@@ -19,13 +19,12 @@ _FINDINGS = 500
 
 def health(follower: Follower, _: Question) -> Answer:
     """Whether the log can be read now; how far the check is, and what it has found."""
-    now_ms = follower.now_ms()
     return {
         **job_of(follower).shown,
         "store": {
             "problem": follower.error,
             "read_ms": follower.read_ms,
-            "now_ms": now_ms,
+            "age_ms": follower.age_ms,
             "clock_problem": next((one.text for one in troubles(follower) if one.name == "clock"), None),
         },
     }

@@ -7,6 +7,7 @@ from spark_eos.extensions.ui.areas.health import job_of
 from spark_eos.extensions.ui.areas.troubles import as_found, troubles
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Answer, Question
+from spark_eos.protocol.rules.notes import VERIFY, noted_ms
 from spark_eos.protocol.state import State
 
 __all__ = ["overview", "pulse"]
@@ -23,7 +24,7 @@ def pulse(follower: Follower) -> Answer:
         "seq": state.seq,
         "time": state.timestamp_ms,
         "read": follower.read_ms,
-        "now": follower.now_ms(),
+        "age": follower.age_ms,
         "error": follower.error,
         "topics": len(state.topics),
         "open": len(state.open_transactions),
@@ -67,7 +68,7 @@ def _attention(follower: Follower, state: State) -> list[Answer]:
             {"level": "bad", "text": f"verify has found {count} damaged or missing objects", "to": "health"}
         )
     found += [as_found(one, state) for one in troubles(follower)]
-    if result is None:
+    if result is None and noted_ms(state, VERIFY) is None:
         text = "whether a file is damaged or missing is not known: this log was not verified since the page was started"
         found.append({"level": "note", "text": text, "to": "health"})
     return sorted(found, key=lambda one: _WORST_FIRST.index(one["level"]))[:20]

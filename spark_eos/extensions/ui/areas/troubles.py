@@ -33,6 +33,9 @@ _VIEWS = {
     "publication behind": "publications",
     "publication unfinished": "publications",
     "clock": "health",
+    "damage": "health",
+    "no backup": "health",
+    "no verify": "health",
     "small batches": "storage",
     "no snapshot": "storage",
 }

@@ -27,7 +27,21 @@ async function reached(call) {
   catch { throw failure("The server of this page does not answer: it was stopped, or the network is down.", "NO_REPLY"); }
 }
 
+// Answers come between two presses only: what is pressed is not drawn anew before it is let go, or the click is lost.
+const PRESS_MS = 5000, CLICK_MS = 100;  // A press on a scrollbar has no end; a click comes after its end.
+let timer = null, waiting = [];
+function hold(ms) { clearTimeout(timer); timer = setTimeout(letGo, ms); }
+function letGo() { timer = null; for (const go of waiting.splice(0)) go(); }
+addEventListener("pointerdown", () => hold(PRESS_MS), true);
+addEventListener("keydown", (event) => { if (event.key === " " && !event.repeat) hold(PRESS_MS); }, true);
+for (const end of ["pointerup", "pointercancel", "keyup"]) addEventListener(end, () => { if (timer !== null) hold(CLICK_MS); }, true);
+
 export async function ask(area, fields = {}) {
+  try { return await answered(area, fields); }
+  finally { if (timer !== null) await new Promise((go) => waiting.push(go)); }
+}
+
+async function answered(area, fields) {
   let answer = await post(`/api/${area}`, {log: current.log, ...fields});
   if (answer.status === 403 || answer.status === 401) {
     await begin();  // The page was started again, or the session has ended.

@@ -21,7 +21,8 @@ let view = null, busy = false, wanted = false, stream = null;
 // -- How old it is what is shown ---------------------------------------------------------------------------
 const OLD_MS = 4000;  // Longer than the server remembers what costs it much.
 const LATE_MS = 30000;  // Longer than the server waits between two polls, and the stream between two events.
-// When the server has read the log, by its own clock, and how old that was when it said so, by ours.
+// When the server has read the log, by its own clock, and how old that was when it said so. What was here since then is
+// measured by a clock that is never set (performance.now).
 let heard = null, connected = true, problem = null, shownAt = null;
 const why = h("p", {role: "alert"}), since = h("p", {id: "age"}), stale = h("div", {id: "stale", hidden: true}, why, since);
 
@@ -38,8 +39,8 @@ function judge() {
   if (why.textContent !== (reason || "")) why.textContent = reason || "";  // It is announced only if it changes.
   since.hidden = blank;
   if (!reason || blank) return;
-  const old = reason === problem ? Date.now() - shownAt : age();
-  since.textContent = `Not up to date: this is the log as it was at ${time(reason === problem || !heard ? shownAt : heard.read)} UTC, ${duration(old)} ago.`;
+  const byUs = reason === problem || !heard, old = byUs ? performance.now() - shownAt : age();
+  since.textContent = `Not up to date: this is the log as it was at ${time(byUs ? Date.now() - old : heard.read)} UTC, ${duration(old)} ago.`;
 }
 setInterval(judge, 1000);
 
@@ -49,7 +50,7 @@ async function update() {
   const asked = view;
   try {
     await asked.update();
-    if (asked === view) { problem = null; shownAt = Date.now(); }
+    if (asked === view) { problem = null; shownAt = performance.now(); }
   } catch (error) {
     if (asked === view) problem = error.message;
   }
@@ -102,7 +103,7 @@ function connect() {
   heard = null;
   stream.onmessage = (event) => {
     const pulse = JSON.parse(event.data);
-    heard = {error: pulse.error, read: pulse.read, age: Math.max(pulse.now - pulse.read, 0), at: performance.now()};
+    heard = {error: pulse.error, read: pulse.read, age: pulse.age, at: performance.now()};
     const back = !connected;
     connected = true;
     judge();
@@ -113,7 +114,7 @@ function connect() {
     else live.setAttribute("aria-live", "off");
     live.textContent = text;
     // Ages grow, and what costs much is measured now and then only: both also where nothing is written any more.
-    if (view?.live && (pulse.version !== known || Date.now() - shownAt > OLD_MS || back)) update();
+    if (view?.live && (pulse.version !== known || performance.now() - shownAt > OLD_MS || back)) update();
     known = pulse.version;
   };
   stream.onerror = () => {

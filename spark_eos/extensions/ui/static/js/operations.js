@@ -234,7 +234,7 @@ export function health(root, context) {
     const job = await ask("health"), running = job.state === "running", result = job.result, {store} = job;
     start.textContent = running ? "Stop" : "Verify now";
     put(state, store.problem
-      ? [h("p", {class: "error"}, sentence(store.problem)), h("p", {}, `It was read last at ${time(store.read_ms)} UTC, ${duration(store.now_ms - store.read_ms)} before. All views show the log as it was then. Look at the store, the network and the rights of this page; it tries again by itself.`)]
+      ? [h("p", {class: "error"}, sentence(store.problem)), h("p", {}, `It was read last at ${time(store.read_ms)} UTC, ${duration(store.age_ms)} before. All views show the log as it was then. Look at the store, the network and the rights of this page; it tries again by itself.`)]
       : h("p", {class: "good"}, "The log can be read."),
     store.clock_problem ? h("p", {class: "warn"}, sentence(store.clock_problem)) : null);
     put(shown, h("p", {role: "status", class: result ? (result.sound ? "good" : "bad") : job.error ? "error" : ""},

@@ -33,7 +33,7 @@ const detail = (kind) => (root, context) => {
     answer.advice.length ? [h("h2", {}, "Cause and cure"), h("ul", {}, answer.advice.map((one, at) => h("li", {}, sentence(one.text), " ",
       ...(one.commands || []).flatMap(typed), one.to ? h("a", {href: `#/${one.to}`, "data-key": `c${at}`}, `Show ${one.to}`) : null)))] : null,
     h("h2", {}, "Lag over time"), chart(answer.over_time, "Lag in offsets"),
-    answer.members.length ? table("Members", [["Member", (one) => one.member], ["Client", (one) => one.client],
+    answer.members.length ? table(answer.members_total > answer.members.length ? `The first ${number(answer.members.length)} of ${number(answer.members_total)} members` : "Members", [["Member", (one) => one.member], ["Client", (one) => one.client],
       ["Partitions", (one) => number(one.partitions), "n"], ["State", (one) => one.behind ? "rebalancing" : "in sync"]], answer.members) : null,
     h("h2", {}, "Partitions"), table("Committed offsets and lag", [
       ["Topic", (one) => h("a", {href: address("topic", one.topic), "data-key": `${one.topic}/${one.partition}`}, one.topic)],
