@@ -35,8 +35,8 @@ def url(log_url):
 def test_settings(url, capsys):
     lines = [line.split() for line in run(capsys, "configs", url).splitlines()]
     assert lines[0] == ["NAME", "VALUE", "DEFAULT"]
-    assert lines[2] == ["entry.timestamp.after.max.ms", "3600000", "3600000"]
-    assert lines[8] == ["offsets.retention.minutes", "10080", "10080"]
+    assert ["entry.timestamp.after.max.ms", "3600000", "3600000"] in lines
+    assert ["offsets.retention.minutes", "10080", "10080"] in lines
     altered = run(
         capsys,
         *("configs", url, "--alter", "offsets.retention.minutes=5", "producer.id.expiration.ms=6"),
