@@ -63,8 +63,8 @@ def test_another_output_is_found():
 
 
 def test_what_a_page_tells_to_install():
-    text = "`pip install polars`, or:\npip install 'spark-eos[ui,tables]' duckdb\npip install \".[kafka]\"\n"
-    assert environment.named(text) == {"spark-eos[kafka,spark,tables,ui]", "polars", "duckdb"}
+    text = "`pip install polars`, or:\npip install 'spark-eos[ui,tables]' duckdb\npip install \".[mirror]\"\n"
+    assert environment.named(text) == {"spark-eos[mirror,spark,tables,ui]", "polars", "duckdb"}
     assert environment.named("nothing") == {"spark-eos[spark]"}
 
 

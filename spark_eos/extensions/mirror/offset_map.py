@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import ConfigError, OffsetOutOfRangeError
-from spark_eos.extensions.mirror.positions import Position, map_topic, positions
+from spark_eos.extensions.mirror.positions import Position, map_topic, mirrors, positions
 from spark_eos.extensions.mirror.runs import KAFKA, LOG, MapRow, Place, Run, located
 from spark_eos.log.data.planner import partition_of, plan, planned_rows
 from spark_eos.log.data.records import read
@@ -15,7 +15,7 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["MirrorOffsets", "OffsetMap", "mirror_offsets"]
+__all__ = ["MirrorOffsets", "OffsetMap", "mirror_offsets", "not_mirrored"]
 
 
 class OffsetMap:
@@ -202,6 +202,18 @@ def current(state: State, mirror: str) -> list[Position]:
         for one in positions(state, mirror)
         if one.target in state.topics and state.topics[one.target].topic_id == one.target_id
     ]
+
+
+def not_mirrored(state: State, mirror: str, topic: str | None) -> ConfigError:
+    """The error for a mirror that has mirrored nothing, or not this topic."""
+    if topic is not None:
+        names = ", ".join(sorted({one.topic for one in current(state, mirror)}))
+        return ConfigError(f"mirror {mirror!r} has not mirrored a topic {topic!r}; it has mirrored {names}")
+    names = ", ".join(mirrors(state)) or "none"
+    return ConfigError(
+        f"mirror {mirror!r} has mirrored nothing into this log; mirrors that have: {names}. Start eoslog mirror in, or "
+        "wait until it has mirrored the first records"
+    )
 
 
 def opened_map(log: Log, mirror: str, topic: str, partition: int) -> OffsetMap:

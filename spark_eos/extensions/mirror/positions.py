@@ -24,6 +24,7 @@ __all__ = [
     "check_name",
     "known",
     "map_topic",
+    "mirrors",
     "own_topic",
     "position_of",
     "positions",
@@ -108,6 +109,13 @@ def positions(state: State, mirror: str) -> list[Position]:
     """All positions of a mirror, sorted by topic and partition."""
     found = [position_of(_end(state, name), name) for name in _names(state, mirror)]
     return sorted(found, key=lambda one: (one.topic, one.partition, one.source_id, one.target_id))
+
+
+def mirrors(state: State) -> list[str]:
+    """The names of the mirrors that have written into the log."""
+    return sorted(
+        {name[len(_PREFIX) :].partition("/")[0] for name in state.queries if name.startswith(_PREFIX)}
+    )
 
 
 def _names(state: State, mirror: str) -> Iterator[str]:

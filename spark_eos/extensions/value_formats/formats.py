@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-import numpy as np
-import pyarrow as pa
-
 from spark_eos.extensions.value_formats import registration, settings
 from spark_eos.extensions.value_formats.settings import ValueSettings, value_settings
 from spark_eos.log.values.codec import ValueCodec
-from spark_eos.log.values.problems import Problems
 from spark_eos.protocol.state import Topic
 
-__all__ = ["FORMATS", "codec_for", "without"]
+__all__ = ["FORMATS", "codec_for"]
 
 
 class _Formats:
@@ -48,13 +44,3 @@ def codec_for(of_topic: ValueSettings) -> ValueCodec:
     from spark_eos.extensions.value_formats.json_codec import JsonCodec
 
     return JsonCodec(of_topic)
-
-
-def without(array: pa.Array, problems: Problems) -> pa.Array:
-    """The array, null in each row with a problem."""
-    if not problems:
-        return array
-    keep = np.flatnonzero(~problems.mask(len(array)))
-    indices = np.full(len(array), -1, np.int64)
-    indices[keep] = keep
-    return array.take(pa.array(indices, mask=indices < 0))

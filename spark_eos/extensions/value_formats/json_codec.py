@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_eos.errors import SchemaMismatchError
-from spark_eos.extensions.value_formats.formats import without
 from spark_eos.extensions.value_formats.framing import confluent_header
 from spark_eos.extensions.value_formats.settings import ValueSettings
 from spark_eos.log.values.codec import ColumnEncoder, ValueCodec
 from spark_eos.log.values.json_values import dumps, loads, to_column
-from spark_eos.log.values.problems import Problems
+from spark_eos.log.values.problems import Problems, without
 
 __all__ = ["JsonCodec"]
 

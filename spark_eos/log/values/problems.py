@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-__all__ = ["Problems"]
+__all__ = ["Problems", "without"]
 
 Rows = npt.NDArray[np.int64]
 
@@ -40,3 +41,13 @@ class Problems:
         if self.reasons:
             mask[list(self.reasons)] = True
         return mask
+
+
+def without(array: pa.Array, problems: Problems) -> pa.Array:
+    """The array, null in each row with a problem."""
+    if not problems:
+        return array
+    keep = np.flatnonzero(~problems.mask(len(array)))
+    indices = np.full(len(array), -1, np.int64)
+    indices[keep] = keep
+    return array.take(pa.array(indices, mask=indices < 0))

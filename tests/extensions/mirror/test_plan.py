@@ -355,6 +355,27 @@ def looked_up(url, capsys, *more, code=0):
     return (shown.err if code else shown.out).strip()
 
 
+def test_a_mirror_that_has_mirrored_nothing_is_no_empty_table(tmp_path, capsys):
+    url = str(tmp_path / "log")
+    log = Log.create(url)
+    assert "'m' has mirrored nothing into this log; mirrors that have: none." in looked_up(
+        url, capsys, code=1
+    )
+    log.commit(
+        lambda state: prepare(
+            state, "m", [Target(SourceTopic("k", "kafka-id", 1), "t", {})], NEW, may_append=False
+        )
+    )
+    take(log, "run")
+    share = share_of(log, "run", [0, 1])
+    write_with_map(log, share._replace(after=share.after._replace(topic="k")))
+    assert main(["mirror", "offsets", url, "--name", "n"]) == 1
+    assert "'n' has mirrored nothing into this log; mirrors that have: m." in capsys.readouterr().err
+    assert "'m' has not mirrored a topic 'x'; it has mirrored k" in looked_up(
+        url, capsys, "--topic", "x", code=1
+    )
+
+
 def test_offsets_are_looked_up(tmp_path, capsys):
     url = str(tmp_path / "log")
     log = Log.create(url)

@@ -256,7 +256,7 @@ def test_schemas_that_cannot_be_checked():
 
 def test_without_the_package_that_checks(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "fastjsonschema", None)
-    with pytest.raises(ConfigError, match=r"pip install .*'spark-eos.json-schema.'"):
+    with pytest.raises(ConfigError, match=r"pip install .*'spark-eos.value-formats.'"):
         codec({"type": "object", "title": "not seen before"})
     assert codec().encode({"a": 1}) == b'{"a":1}'
 

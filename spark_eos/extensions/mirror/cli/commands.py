@@ -166,11 +166,14 @@ def offsets(
 ) -> None:
     """List how far a mirror is, or look an offset up: of Kafka in the log (--kafka), or of the log in Kafka (--log)."""
     from spark_eos.cli.options import open_log
-    from spark_eos.extensions.mirror.offset_map import mirror_offsets, opened_map
+    from spark_eos.extensions.mirror.offset_map import mirror_offsets, not_mirrored, opened_map
 
     opened = open_log(url, command_config)
     if kafka is None and log_offset is None:
-        found = [one for one in mirror_offsets(opened, name) if topic in {None, one.source, one.target}]
+        mirrored = mirror_offsets(opened, name)
+        found = [one for one in mirrored if topic in {None, one.source, one.target}]
+        if not found:
+            raise not_mirrored(opened.state, name, topic if mirrored else None)
         if as_json:
             for one in found:
                 print_json(one._asdict())

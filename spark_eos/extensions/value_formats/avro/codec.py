@@ -22,11 +22,10 @@ from spark_eos.extensions.value_formats.avro.lanes import Lanes
 from spark_eos.extensions.value_formats.avro.resolution import decoder_of
 from spark_eos.extensions.value_formats.avro.types import AvroSchema, parse
 from spark_eos.extensions.value_formats.avro.writing import encoder_of
-from spark_eos.extensions.value_formats.formats import without
 from spark_eos.extensions.value_formats.framing import CONFLUENT, confluent_header, single_object_header
 from spark_eos.extensions.value_formats.settings import ValueSettings, writers
 from spark_eos.log.values.codec import ColumnEncoder, ValueCodec
-from spark_eos.log.values.problems import Problems
+from spark_eos.log.values.problems import Problems, without
 
 __all__ = ["AvroCodec"]
 
