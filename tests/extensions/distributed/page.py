@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-PAGE = Path(__file__).parents[2] / "docs/guide/many-processes.md"
+PAGE = Path(__file__).parents[3] / "docs/guide/many-processes.md"
 
 _PROGRAM = re.compile(
     r"^## ([^\n]*)\n(?:(?!^## ).)*?^```python\n(.*?)^```\n<!-- output -->\n```text\n(.*?)^```",
