@@ -37,7 +37,7 @@ _CLOUDS = ("s3.", "adls.", "gcs.")
 
 _CLIENTS = "storage/objects/clients.py"
 _PROFILE = "storage/objects/aws_profile.py"
-_ENCRYPTION = "storage/encryption/store.py"
+_ENCRYPTION = "extensions/encryption/store.py"
 
 KEY_ID = re.compile(r"[A-Za-z0-9._/:@-]{1,120}", re.ASCII)
 """What the id of an encryption key may be."""

@@ -13,7 +13,7 @@ _TIMESTAMPS = "log/data/timestamps.py"
 _COMPACTION = "maintenance/compaction.py"
 _DIRTY_RATIO = "maintenance/dirty_ratio.py"
 _RETENTION = "maintenance/retention.py"
-_VALUES = "log/values/settings.py"
+_VALUES = "extensions/value_formats/settings.py"
 
 TOPIC = Table(
     "topic setting",
