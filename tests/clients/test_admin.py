@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
+from spark_eos.clients.admin.resources import ConfigResource, NewTopic
 from spark_eos.errors import (
     ConfigError,
     InvalidRequestError,
@@ -18,7 +19,6 @@ from spark_eos.errors import (
     TopicExistsError,
     UnknownTopicOrPartitionError,
 )
-from spark_eos.kafka import ConfigResource, NewTopic
 
 T0 = TopicPartition("t", 0)
 NAMES = (f"memory://admin-{number}" for number in itertools.count())

@@ -10,6 +10,7 @@ import pytest
 from spark_eos import Producer, read_arrow
 from spark_eos.clients import at_exit
 from tests import starting
+from tests.needing import needs
 
 RECORDS = 1_000
 ENDS, FAILS = "clients/ends", "clients/ends_where_the_store_fails"
@@ -47,7 +48,12 @@ WAYS = {
 """The status with which the program ends, what it says, and what else it has sent."""
 
 
-@pytest.mark.parametrize("way", WAYS)
+NEEDS = {"by_the_classes_of_kafka_python": "kafka", "by_asyncio": "aio"}
+
+
+@pytest.mark.parametrize(
+    "way", [pytest.param(way, marks=needs(NEEDS[way]) if way in NEEDS else ()) for way in WAYS]
+)
 def test_a_program_that_ends_sends_what_waits(log, way):
     status, said, more = WAYS[way]
     found, errors, _ = run(log, ENDS, way, log, RECORDS, status=status)

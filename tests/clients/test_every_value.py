@@ -16,10 +16,6 @@ from spark_eos.cli.console.intake import JsonRecords, TypedRows
 from spark_eos.cli.console.properties import PrintFormat
 from spark_eos.cli.console.rendering import rendered_json, rendered_text
 from spark_eos.errors import CorruptRecordError, InvalidRecordError
-from spark_eos.extensions.mirror.out.sending import rows_of
-from spark_eos.extensions.ui.areas.records import records, show_record
-from spark_eos.extensions.ui.follower import Follower
-from spark_eos.extensions.ui.question import Question
 from spark_eos.log.data import convert
 from spark_eos.log.data.parquet.columns import check_columns
 from spark_eos.log.log import Log
@@ -84,17 +80,24 @@ TABLES = st.lists(TYPES, min_size=1, max_size=3).flatmap(
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=3)
 HEADER = st.fixed_dictionaries({"key": _maybe(NAMES), "value": _maybe(st.binary(max_size=3))})
-RECORDS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "key": _maybe(st.binary(max_size=3)),
-            "value": _maybe(st.binary(max_size=3)),
-            "headers": _maybe(st.lists(_maybe(HEADER), max_size=3)),
-        }
-    ),
-    min_size=1,
-    max_size=4,
-)
+KAFKA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS)])
+
+
+def _records(header):
+    columns = {
+        "key": _maybe(st.binary(max_size=3)),
+        "value": _maybe(st.binary(max_size=3)),
+        "headers": _maybe(st.lists(header, max_size=3)),
+    }
+    return st.lists(st.fixed_dictionaries(columns), min_size=1, max_size=4)
+
+
+RECORDS = _records(_maybe(HEADER))
+NAMED = _records(st.fixed_dictionaries({"key": NAMES, "value": _maybe(st.binary(max_size=3))}))
+"""Whose headers all have names."""
+
+
+NAMELESS = pytest.mark.parametrize("header", [None, {"key": None, "value": b"v"}])
 
 
 def _until_empty(poll):
@@ -112,20 +115,6 @@ def polled(log):
             poll = consumer.poll_arrow if arrow else consumer.poll
             found.append([*_until_empty(poll)])
     return [one for some in found[0] for one in some], pa.concat_tables(found[1])
-
-
-def paged(log):
-    """As the page shows it, by its place and by a search."""
-    follower = Follower(log.store)
-    try:
-        follower.poll()
-        shown = records(follower, Question({"topic": "t", "from": "start"}))
-        records(follower, Question({"topic": "t", "from": "start", "search": "x"}))
-        for row in shown["rows"]:
-            show_record(follower, Question({"topic": "t", "partition": 0, "offset": row["offset"]}))
-        return json.loads(json.dumps(shown))["rows"]
-    finally:
-        follower.close()
 
 
 def lines(table):
@@ -158,19 +147,28 @@ def test_many_values_of_columns(given):
     is_read_as_it_was_written(*given)
 
 
-def is_read_as_it_was_written(schema, rows):
-    table = pa.table(
-        [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), schema, strict=True)],
-        schema=schema,
-    )
-    log = Log.create(MemoryStore())
+def table_of(schema, rows):
+    columns = [
+        pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), schema, strict=True)
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def log_of(table):
+    """A log with a topic of these rows, each a file of its own."""
+    schema, log = table.schema, Log.create(MemoryStore())
     parquet = {"segment.format": "parquet"} if _fits_parquet(schema) else {}
     Admin(log).create_topic("t", schema=schema, config={**parquet, "segment.ms": 0})
     with Producer(log) as producer:
         for at in range(table.num_rows):
             producer.send_arrow("t", table.slice(at, 1))
             producer.flush()
-    wanted = table.to_pylist()
+    return log
+
+
+def is_read_as_it_was_written(schema, rows):
+    table = table_of(schema, rows)
+    log, wanted = log_of(table), table.to_pylist()
     for is_rolled in (False, True):
         if is_rolled:
             assert Roller(log).run() or len(rows) == 1
@@ -178,7 +176,6 @@ def is_read_as_it_was_written(schema, rows):
         same((record.value for record in one_by_one), wanted)
         same(arrow.select(schema.names).to_pylist(), wanted)
         same(read(log).select(schema.names).to_pylist(), wanted)
-        assert len(paged(log)) == len(rows)
         again = TypedRows(schema).rows(lines(arrow), 1)
         same(again.select(schema.names).to_pylist(), wanted)
 
@@ -194,9 +191,7 @@ def _fits_parquet(schema):
 @settings(max_examples=30)
 @given(RECORDS)
 def test_every_record_of_kafka(rows):
-    table = pa.Table.from_pylist(
-        rows, pa.schema([("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS)])
-    )
+    table = pa.Table.from_pylist(rows, KAFKA)
     nameless = [
         at
         for at, row in enumerate(rows)
@@ -213,42 +208,25 @@ def test_every_record_of_kafka(rows):
             return
         producer.send_arrow("t", table)
     one_by_one, arrow = polled(log)
-    wanted = [
-        (row["key"], row["value"], tuple((one["key"], one["value"]) for one in row["headers"] or ()))
-        for row in rows
-    ]
+    wanted = [shape(row) for row in rows]
     assert [(one.key, one.value, tuple(one.headers)) for one in one_by_one] == wanted
     assert arrow.select(table.column_names).to_pylist() == rows
     assert read(log).select(table.column_names).to_pylist() == rows
-    assert len(paged(log)) == len(rows)
     again = JsonRecords().rows(lines(arrow), 1)
     for row, (key, value, headers) in zip(again.to_pylist(), wanted, strict=True):
         assert (row.get("key"), row["value"]) == (key, value)
         assert tuple((one["key"], one["value"]) for one in row.get("headers") or ()) == headers
-    (fetch,) = _fetches(log)
-    sent = rows_of(log.read(log.topic("t"), fetch), "t-0")
-    assert [(key, value, tuple(headers or ())) for key, value, headers, _ in sent] == wanted
 
 
-def _fetches(log):
-    from spark_eos.config.isolation import Isolation
-    from spark_eos.log.data.planner import plan
-
-    state = log.follow()
-    end = state.partitions[log.topic("t").topic_id, 0].end
-    return plan(state, TopicPartition("t", 0), 0, end, Isolation.READ_COMMITTED, log.load)
+def shape(row):
+    """Key, value and headers as a program gets them."""
+    return row["key"], row["value"], tuple((one["key"], one["value"]) for one in row["headers"] or ())
 
 
-@pytest.mark.parametrize("header", [None, {"key": None, "value": b"v"}])
+@NAMELESS
 def test_headers_that_an_earlier_version_took(header, monkeypatch):
-    """`poll` and mirrors say where a name is missing and how to go on; other readers show the headers."""
-    log = Log.create(MemoryStore())
-    Admin(log).create_topic("t")
-    rows = [None, [], [{"key": "k", "value": None}], [{"key": "k", "value": b"v"}, header], None]
-    table = pa.table({"value": [b"%d" % at for at in range(5)], "headers": pa.array(rows, HEADERS)})
-    with monkeypatch.context() as patched, Producer(log) as producer:
-        patched.setattr(convert, "first_without_name", lambda _: None)
-        producer.send_arrow("t", table)
+    """`poll` says where a name is missing and how to go on; other readers show the headers."""
+    rows, log = log_of_an_earlier_version(header, monkeypatch)
     with Consumer(log) as consumer:
         consumer.assign([TopicPartition("t", 0)])
         consumer.seek_to_beginning()
@@ -263,7 +241,15 @@ def test_headers_that_an_earlier_version_took(header, monkeypatch):
         arrow = consumer.poll_arrow(timeout_ms=0)
     assert arrow.column("headers").to_pylist() == rows == read(log).column("headers").to_pylist()
     assert json.loads(lines(arrow)[3])["headers"] == [["k", "v"], header and [None, "v"]]
-    assert [len(row["headers"]) for row in paged(log)] == [0, 0, 1, 2, 0]
-    (fetch,) = _fetches(log)
-    with pytest.raises(InvalidRecordError, match="offset 3 of t-0 has a header that is null or has no name"):
-        rows_of(log.read(log.topic("t"), fetch), "t-0")
+
+
+def log_of_an_earlier_version(header, monkeypatch):
+    """Headers of five records, and a log with them."""
+    log = Log.create(MemoryStore())
+    Admin(log).create_topic("t")
+    rows = [None, [], [{"key": "k", "value": None}], [{"key": "k", "value": b"v"}, header], None]
+    table = pa.table({"value": [b"%d" % at for at in range(5)], "headers": pa.array(rows, HEADERS)})
+    with monkeypatch.context() as patched, Producer(log) as producer:
+        patched.setattr(convert, "first_without_name", lambda _: None)
+        producer.send_arrow("t", table)
+    return rows, log

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
-import threading
-
 import pyarrow as pa
 import pytest
 
-from spark_eos import AIOProducer, Producer
+from spark_eos import Producer
 from spark_eos.errors import RecordsFailedError, RecordTooLargeError, StoreFullError
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
@@ -149,44 +145,3 @@ def test_a_record_that_is_too_large_is_among_them():
     assert isinstance(raised.value.__cause__, RecordTooLargeError)
     assert kept.result().offset == 0
     producer.close()
-
-
-def test_a_stop_that_is_cancelled_closes():
-    log = Log.create(MemoryStore())
-    log.ensure_topic("t")
-    busy = threading.Event()
-
-    async def main():
-        producer = AIOProducer(log, PATIENT)
-        await producer.start()
-        await producer.send("t", b"one")
-        waits = asyncio.ensure_future(producer._calls.make(lambda: busy.wait(60)))
-        stopping = asyncio.ensure_future(producer.stop())
-        await asyncio.sleep(0)
-        stopping.cancel()
-        await asyncio.gather(stopping, return_exceptions=True)
-        busy.set()
-        await waits
-        await producer.stop()
-        return producer._producer
-
-    producer = asyncio.run(main())
-    producer._sender._thread.join(60)  # It ends with the producer.
-    assert producer._closed
-    assert log.follow().partitions[log.state.topics["t"].topic_id, 0].end == 1
-
-
-def test_asyncio_says_it_of_a_future_that_nobody_awaits(full):
-    said = []
-
-    async def main():
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context["exception"]))
-        producer = AIOProducer(full, PATIENT)
-        await producer.start()
-        await producer.send("t", b"one")
-        await producer.stop()
-        await asyncio.sleep(0)
-        gc.collect()
-
-    asyncio.run(main())
-    assert [type(error) for error in said] == [StoreFullError]

@@ -16,9 +16,7 @@ from spark_eos import (
     OffsetAndMetadata,
     PreparedTxnState,
     Producer,
-    StagedReceipt,
     TopicPartition,
-    TransactionToken,
 )
 from spark_eos.errors import (
     ConfigError,
@@ -28,7 +26,6 @@ from spark_eos.errors import (
     InvalidTxnStateError,
     RecordTooLargeError,
 )
-from spark_eos.kafka import OffsetAndMetadata as KafkasOffset
 from spark_eos.log.data import writer
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
@@ -65,9 +62,7 @@ OFFSET = "the offset of topic-0 is '1': it has to be a whole number"
     ("wrong", "says"),
     [
         (OffsetAndMetadata(1, 5), METADATA),
-        (KafkasOffset(1, 5), METADATA),
         (OffsetAndMetadata("1"), OFFSET),
-        (KafkasOffset("1"), OFFSET),
         ("1", OFFSET),
         (None, "the offset of topic-0 is None"),
         (1.5, r"the offset of topic-0 is 1\.5"),
@@ -77,6 +72,10 @@ OFFSET = "the offset of topic-0 is '1': it has to be a whole number"
     ids=repr,
 )
 def test_an_offset_to_commit(log, producer, wrong, says):
+    is_no_offset(log, producer, wrong, says)
+
+
+def is_no_offset(log, producer, wrong, says):
     before = log.state.seq
     with Consumer(log, group_id="g", enable_auto_commit=False) as consumer:
         consumer.assign([T0])
@@ -95,7 +94,7 @@ def test_an_offset_to_commit(log, producer, wrong, says):
 
 def test_offsets_without_metadata(log):
     admin = Admin(log)
-    for offset in (0, OffsetAndMetadata(0), KafkasOffset(0, None), KafkasOffset(0, "", None)):
+    for offset in (0, OffsetAndMetadata(0)):
         admin.alter_group_offsets("g", {T0: offset})
         assert admin.list_group_offsets("g") == {T0: OffsetAndMetadata(0, "")}
 
@@ -124,12 +123,6 @@ def test_a_group_of_a_transaction(producer, wrong, field):
 def test_a_token_of_a_prepared_transaction(producer, wrong):
     with pytest.raises(ConfigError, match="is not the token of a prepared transaction"):
         producer.complete_transaction(wrong)
-
-
-@pytest.mark.parametrize("kind", [TransactionToken, StagedReceipt])
-def test_texts_of_many_processes(kind):
-    with pytest.raises(InvalidRequestError, match=r"^5 is not a .*: give its text"):
-        kind.parse(5)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from spark_eos import Admin, Consumer, DistributedTransaction, Producer, StagedWriter, TopicPartition
+from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.cli.command import main
 from spark_eos.errors import ConfigError, InvalidRecordError
 from spark_eos.log.log import Log
@@ -72,21 +72,6 @@ def test_transactions(url):
             producer.send_arrow("t", pa.table({"value": [b"2"]}))
         producer.commit_transaction()
     assert values(url) == [b"1"]
-
-
-def test_distributed_writers(url):
-    with (
-        DistributedTransaction.begin(url, "job") as transaction,
-        StagedWriter(transaction.token, 0) as writer,
-    ):
-        with pytest.raises(InvalidRecordError, match=NO_KEY):
-            writer.send("t", b"1")
-        with pytest.raises(InvalidRecordError, match="no key"):
-            writer.write("t", pa.table({"value": [b"2"]}))
-        writer.send("t", b"3", key=b"k")
-        writer.finish()
-        transaction.commit([writer.receipt])
-    assert values(url) == [b"3"]
 
 
 @pytest.mark.parametrize("parse", [[], ["--property", "parse.key=true", "--property", "null.marker=-"]])

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from spark_eos import Admin, AIOConsumer, Consumer, Producer, TopicPartition
-from spark_eos.kafka import KafkaConsumer
+from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.log.clock import SYSTEM
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
@@ -84,27 +81,6 @@ def test_partitions_that_are_assigned_by_hand(log):
         send(log, "t", 1, b"new")
         consumer.assign([TopicPartition("t", 0), TopicPartition("t", 1)])
         assert values(consumer.poll()) == [b"new"]
-
-
-def test_all_partitions_without_a_group(log):
-    consumer = KafkaConsumer("t", bootstrap_servers=log)
-    assert consumer.poll() == {}
-    Admin(log).create_partitions({"t": 2})
-    send(log, "t", 1, b"new")
-    assert [values(found) for found in consumer.poll().values()] == [[b"new"]]
-    consumer.close()
-
-
-def test_asyncio(log):
-    async def read():
-        async with AIOConsumer(log, group_id="g") as consumer:
-            consumer.subscribe(["t"])
-            assert await consumer.getmany() == {}
-            Admin(log).create_partitions({"t": 2})
-            send(log, "t", 1, b"new")
-            return await consumer.getmany()
-
-    assert [values(found) for found in asyncio.run(read()).values()] == [[b"new"]]
 
 
 def test_what_was_there_before_is_read_from_its_end(log):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import datetime, timezone
 from typing import NamedTuple
 
@@ -11,13 +10,11 @@ import pytest
 
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition, read_arrow, read_duckdb, read_polars
 from spark_eos.clients import arrow_reader
+from spark_eos.clients.admin.resources import OffsetSpec
 from spark_eos.clients.table_plan import plan_table
-from spark_eos.errors import ConfigError, EosLogError
-from spark_eos.extensions.tables.tables import Tables
-from spark_eos.kafka import OffsetSpec
+from spark_eos.errors import EosLogError
 from spark_eos.log.clock import SYSTEM
 from spark_eos.monitoring import Watch, lags
-from tests.expiration import no_expiration
 from tests.starting import run
 
 T0 = TopicPartition("t", 0)
@@ -106,9 +103,6 @@ CALLS = {
     "read_duckdb": lambda log: read_duckdb(duckdb.connect(), log, "t").order('"offset"').to_arrow_table(),
     "read_polars": lambda log: read_polars(log, "t").collect().rows(),
     "plan_table": lambda log: plan_table(log, "t").seq,
-    "list_tables": lambda log: Tables(log).list_tables(),
-    "versions": lambda log: [version.entry for version in Tables(log).versions("p")],
-    "is_due": lambda log: Tables(log).publisher("p").is_due(),
     "lags": lambda log: [(lag.name, lag.offsets) for lag in lags(log, max_age_s=0)],
     "Watch": lambda log: Watch(log).look().seq,
 }
@@ -136,11 +130,9 @@ def seen(tmp_path_factory):
         for number in range(5):
             producer.send("t", b"%d" % number, partition=0, timestamp_ms=number * 1000).result(timeout=60)
         admin.alter_group_offsets("g", {T0: 1})
-        Tables(url).create("p", ["t"])
     known = {name: Log.open(url, Later() if "hanging" in name else SYSTEM) for name in CALLS}
     before = {name: CALLS[name](log) for name, log in known.items()}
-    copies = str(tmp_path_factory.mktemp("copies"))
-    run("clients/writes_where_others_have_looked", url, copies)
+    run("clients/writes_where_others_have_looked", url)
     after = {name: CALLS[name](log) for name, log in known.items()}
     fresh = {name: CALLS[name](Log.open(url, known[name].clock)) for name in CALLS}
     return {name: Seen(before[name], after[name], fresh[name]) for name in CALLS}
@@ -176,7 +168,6 @@ CHANGES = {
     "delete_records": lambda log: Admin(log).delete_records({T0: 0}),
     "alter_group_offsets": lambda log: Admin(log).alter_group_offsets("g", {T0: 0}),
     "commit": of_consumer(lambda consumer: consumer.commit({T0: 0}), **{"group.id": "g"}),
-    "Tables.create": lambda log: Tables(log).create("p", ["t"]),
 }
 
 
@@ -186,13 +177,6 @@ def test_a_topic_that_another_process_has_made_again_is_changed(url, name):
     log = Log.open(url)
     made_again(url)
     CHANGES[name](log)
-
-
-def test_a_topic_that_another_process_compacts_is_no_shared_table(url):
-    log = Log.open(url)
-    Admin(Log.open(url)).alter_topic("t", config={"cleanup.policy": "compact"})
-    with pytest.raises(ConfigError, match="compacted"):
-        Tables(log).create("p", ["t"])
 
 
 class Meanwhile(Log):
@@ -250,21 +234,3 @@ def test_a_read_has_all_of_a_transaction_or_nothing(url, monkeypatch, isolation,
     rows = read_arrow(log, "t", end=bound, isolation_level=isolation).read_all()
     assert rows["value"].to_pylist() == [b"x"]
     assert done == [True]
-
-
-def test_a_publisher_waits_for_no_transaction_whose_time_is_over(url):
-    """Also if the handle has not heard of it."""
-    Tables(url).create("p", ["t"])
-    log = Log.open(url)
-    publisher = Tables(log).publisher("p")
-    producer = Producer(Log.open(url), {"transactional.id": "app", "transaction.timeout.ms": 1})
-    producer.init_transactions()
-    producer.begin_transaction()
-    with no_expiration():
-        producer.send("t", b"late", partition=0)
-        producer.flush()
-    assert Log.open(url).state.open_transactions
-    publisher.publish()  # It is watched from now on.
-    time.sleep(0.01)
-    publisher.publish()
-    assert not Log.open(url).state.open_transactions

@@ -6,21 +6,12 @@ import re
 
 import pytest
 
-from spark_eos import (
-    Admin,
-    AIOConsumer,
-    AIOProducer,
-    Consumer,
-    ConsumerGroupMetadata,
-    Producer,
-    TopicPartition,
-)
+from spark_eos import Admin, Consumer, ConsumerGroupMetadata, Producer, TopicPartition
+from spark_eos.clients.admin.resources import NewPartitions
 from spark_eos.errors import ConfigError, InvalidRequestError
-from spark_eos.kafka import NewPartitions
 
 LOG = "memory://other-spellings"
 T0 = TopicPartition("t", 0)
-CLIENTS = [Producer, Consumer, Admin, AIOProducer, AIOConsumer]
 
 
 class Place:
@@ -43,8 +34,7 @@ def log():
 # -- Constructors -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize(
+WITHOUT_A_LOG = pytest.mark.parametrize(
     ("arguments", "settings", "what"),
     [
         ([{"bootstrap.servers": "k:9092"}], {}, "was given a dict (bootstrap.servers) in place of a log"),
@@ -58,7 +48,15 @@ def log():
         (["t", LOG], {}, f"was given '{LOG}' in place of a dict of settings"),
     ],
 )
+
+
+@pytest.mark.parametrize("client", [Producer, Consumer, Admin])
+@WITHOUT_A_LOG
 def test_a_client_without_a_log(client, arguments, settings, what):
+    is_refused_without_a_log(client, arguments, settings, what)
+
+
+def is_refused_without_a_log(client, arguments, settings, what):
     with pytest.raises(ConfigError, match=re.escape(f"{client.__name__} {what}")) as raised:
         client(*arguments, **settings)
     assert f"{client.__name__}('/data/log', {{...}})" in str(raised.value)
@@ -92,11 +90,13 @@ def test_a_path_with_a_colon_may_be_a_log(tmp_path):
         (Consumer, "get_watermark_offsets", "call end_offsets(partitions)"),
         (Admin, "list_consumer_groups", "call list_groups()"),
         (Admin, "create_acls", "not there: the store decides"),
-        (AIOProducer, "produce", "call send("),
-        (AIOConsumer, "store_offsets", "call commit("),
     ],
 )
 def test_a_call_that_has_another_name_here(log, client, name, says):
+    has_another_name(log, client, name, says)
+
+
+def has_another_name(log, client, name, says):
     made = client(log)
     assert not hasattr(made, name)
     with pytest.raises(AttributeError, match=re.escape(says)) as raised:

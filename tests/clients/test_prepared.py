@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from spark_eos import Admin, AIOProducer, Consumer, PreparedTxnState, Producer, TopicPartition
+from spark_eos import Admin, Consumer, PreparedTxnState, Producer, TopicPartition
 from spark_eos.clients.producer.transaction_manager import ClientState
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
@@ -17,8 +15,6 @@ from spark_eos.errors import (
     ProducerFencedError,
     StoreUnavailableError,
 )
-from spark_eos.extensions.backup.backing_up import backup_log
-from spark_eos.extensions.backup.restoring import restore_log
 from spark_eos.log.clock import Retry
 from spark_eos.log.history import transactions
 from spark_eos.log.log import Log
@@ -407,23 +403,6 @@ def test_maintenance_and_retention_leave_its_files(log, clock):
     assert "a" in values(log)
 
 
-def test_aio(log):
-    async def main():
-        producer = AIOProducer(log, SETTINGS)
-        await producer.start(keep_prepared_transaction=True)
-        await producer.begin_transaction()
-        await producer.send("t", "a")
-        token = await producer.prepare_transaction()
-        await producer.stop()
-        heir = AIOProducer(log, SETTINGS)
-        await heir.start(keep_prepared_transaction=True)
-        await heir.complete_transaction(str(token))
-        await heir.stop()
-
-    asyncio.run(main())
-    assert values(log) == ["a"]
-
-
 def test_history_shows_its_end_once(log):
     producer = started(log)
     for number, commits in enumerate([True, False]):
@@ -463,32 +442,15 @@ def test_an_error_never_makes_it_abortable(log, monkeypatch):
     assert values(log) == ["a"]
 
 
-@pytest.mark.parametrize("how", ["copy", "backup"])
-def test_a_copy_has_it_and_completes_it(how):
+def test_a_copy_has_it_and_completes_it():
     store, target = MemoryStore(), MemoryStore()
     log = Log.create(store)
     token = prepared(started(log))
-    if how == "copy":
-        copy_log(store, target, print)
-    else:
-        repository = MemoryStore()
-        backup_log(store, repository)
-        restore_log(repository, target)
-    copied = Log.open(target)
-    started(copied).complete_transaction(token)
-    assert (values(copied), committed(copied)) == (["a"], 1)
+    copy_log(store, target, print)
+    is_completed_there(Log.open(target), token)
     assert log.follow().producer_of("app").prepared.committed is None
 
 
-def test_a_backup_from_before_a_token_refuses_it():
-    store, repository, target = MemoryStore(), MemoryStore(), MemoryStore()
-    producer = started(Log.create(store))
-    prepared(producer, "a")
-    backup_log(store, repository)
-    producer.commit_transaction()
-    token = prepared(producer, "b")
-    producer.commit_transaction()
-    restore_log(repository, target)
-    heir = started(Log.open(target))
-    with pytest.raises(InvalidTxnStateError, match="restored from a backup"):
-        heir.complete_transaction(token)
+def is_completed_there(log, token):
+    started(log).complete_transaction(token)
+    assert (values(log), committed(log)) == (["a"], 1)

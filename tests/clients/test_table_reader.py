@@ -13,10 +13,7 @@ import pytest
 
 from spark_eos import Admin, Log, Producer, read_arrow, read_duckdb, read_polars
 from spark_eos.clients.table_plan import plan_table
-from spark_eos.errors import ConfigError, InvalidRequestError
-from spark_eos.extensions.encryption.store import EncryptedStore
-from spark_eos.extensions.tables.tables import Tables
-from spark_eos.storage import PosixStore
+from spark_eos.errors import ConfigError
 from tests.sealing import seal
 
 SCHEMA = pa.schema(
@@ -161,42 +158,6 @@ def test_an_empty_topic_and_wrong_columns(tmp_path, engine):
     assert engine(url, "t").num_rows == 0
     with pytest.raises(ConfigError, match="has no column 'm'"):
         engine(url, "t", columns=["m"])
-
-
-class Keys:
-    """A key in memory."""
-
-    def key(self, key_id):
-        return b"1" * 32
-
-
-@ENGINES
-def test_an_encrypted_log_is_read_with_its_keys(tmp_path, engine):
-    """No other program reads its files, which have no plain Parquet in them; without keys the reader says so."""
-    inner = PosixStore(str(tmp_path / "log"))
-    log = Log.create(EncryptedStore(inner, Keys(), "one"))
-    Admin(log).create_topic("t", 1, schema=SCHEMA)
-    with Producer(log) as producer:
-        producer.send_arrow("t", rows(0, 40), partition=0).result(timeout=60)
-    seal(log, "t", 20, 40)
-    files = [*(tmp_path / "log" / "tables").rglob("*.parquet")]
-    assert [path.read_bytes()[:6] for path in files] == [b"EOSENC"] * len(files) != []
-    assert not plan_table(log, "t").files
-    assert engine(log, "t").column("n").to_pylist() == [*range(40)]
-    with pytest.raises(Exception, match="has no keys"):
-        engine(str(tmp_path / "log"), "t")
-
-
-def test_an_encrypted_log_is_not_published(tmp_path):
-    log = Log.create(EncryptedStore(PosixStore(str(tmp_path / "log")), Keys(), "one"))
-    with Producer(log) as producer:
-        producer.send("t", b"x").result(timeout=60)
-    for given in (log, str(tmp_path / "log")):
-        for mode in ({}, {"mode": "copied", "location": str(tmp_path / "copies")}):
-            with pytest.raises(InvalidRequestError, match=r"'lake'.*encrypted since entry"):
-                Tables(given).create("lake", ["t"], **mode)
-    assert [path.name for path in tmp_path.iterdir()] == ["log"]
-    assert not (tmp_path / "log" / "tables").exists()
 
 
 def test_without_polars_the_error_says_what_to_install(monkeypatch):

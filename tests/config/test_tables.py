@@ -16,6 +16,7 @@ from spark_eos.config.store import PREFIXES, STORE, is_store_option
 from spark_eos.config.values import Fixed
 from spark_eos.protocol import assignors
 from tests.config.pages import TABLES
+from tests.needing import needs
 
 PACKAGE = Path(spark_eos.__file__).parent
 ROWS = [
@@ -24,6 +25,16 @@ ROWS = [
     for option in table.values()
 ]
 OF_OPTIONS = pytest.mark.parametrize("option", [pytest.param(row.values[1], id=row.id) for row in ROWS])
+
+
+def used(row):
+    """The option of a row, which may be used in an extension alone."""
+    _, option = row.values
+    place, _, module = (option.used_in or "").partition("/")
+    marks = needs(module.partition("/")[0]) if place == "extensions" else ()
+    return pytest.param(option, id=row.id, marks=marks)
+
+
 NO_EFFECT = {"message.timestamp.type", "queryName"}
 """Options that are there for Kafka's or Spark's sake alone, and are not `Fixed`."""
 
@@ -58,7 +69,7 @@ def field(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().replace(".", "_")
 
 
-@OF_OPTIONS
+@pytest.mark.parametrize("option", [*map(used, ROWS)])
 def test_the_module_that_uses_it(option):
     if not option.used_in:
         assert isinstance(option.type, Fixed) or option.name in NO_EFFECT

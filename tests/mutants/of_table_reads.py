@@ -9,7 +9,7 @@ __all__ = ["MUTANTS"]
 _RESOLUTION, _STAMPS = "spark_eos/spark/source/offset_resolution.py", "spark_eos/extensions/tables/stamps.py"
 
 # No test that is named here starts Spark.
-_OF_STARTS = ("tests/spark/test_starting_table.py", "tests/extensions/tables/test_stamps.py")
+_OF_STARTS = ("tests/extensions/tables/test_starting_table.py", "tests/extensions/tables/test_stamps.py")
 _OF_PLANS = ("tests/log/test_sealed.py",)
 
 _WHOLE = ("tests/clients/test_whole_transactions.py",)

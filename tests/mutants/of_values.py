@@ -60,7 +60,7 @@ MUTANTS = (
         '    return {**new, "value.writer.schemas": _with_writer(before, after)}',
         "    return new",
         "records cannot be read any more after the schema of their topic has changed",
-        ("tests/spark/test_values.py", "-k", "schema_changes", *_OF_CONFLUENT),
+        ("tests/extensions/value_formats/test_on_spark.py", "-k", "schema_changes", *_OF_CONFLUENT),
     ),
     Mutant(
         "id-of-another-schema",
@@ -84,7 +84,7 @@ MUTANTS = (
         "        if letters is not None and self._dead_topic is not None:",
         "        if False:",
         "broken values are lost",
-        ("tests/spark/test_values.py", "-k", "dead_letter"),
+        ("tests/extensions/value_formats/test_on_spark.py", "-k", "dead_letter"),
     ),
     Mutant(
         "broken-rows-written",
@@ -92,7 +92,7 @@ MUTANTS = (
         "    return rest.filter(pc.is_null(column))",
         "    return rest",
         "a broken value is a dead letter, and a row of nulls as well",
-        ("tests/spark/test_values.py", "-k", "dead_letter"),
+        ("tests/extensions/value_formats/test_on_spark.py", "-k", "dead_letter"),
     ),
     Mutant(
         "values-with-one-name-twice",
@@ -100,6 +100,6 @@ MUTANTS = (
         "        check_limits(columns)\n",
         "",
         "values are written that Spark cannot read as columns",
-        ("tests/spark/test_values.py", "-k", "case_alone"),
+        ("tests/extensions/value_formats/test_on_spark.py", "-k", "case_alone"),
     ),
 )

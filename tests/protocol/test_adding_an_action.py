@@ -24,7 +24,7 @@ from spark_eos.protocol.rules.fate import fate_of, is_repeatable
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import MemoryStore
 from tests.log.fakes import FakeClock
-from verification.simulator.reference_model import ReferenceModel
+from tests.needing import needs
 
 RELEASED = max(schema.written())
 """The newest version without the action."""
@@ -200,9 +200,12 @@ def test_a_dump_shows_it():
     assert Log.open(log.store, clock=FakeClock()).state == log.state
 
 
+@needs("machines")
 @pytest.mark.usefixtures("declared")
 def test_the_reference_model_fails_on_it_by_name(state):
     """A model that does not know an action would otherwise agree with whatever the rule does."""
+    from verification.simulator.reference_model import ReferenceModel
+
     after, outcome = apply(state, request(ACTION))
     model = ReferenceModel(pytest.fail)
     with pytest.raises(NotImplementedError, match="does not know ReserveIds"):

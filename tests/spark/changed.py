@@ -7,23 +7,20 @@ import re
 
 import numpy as np
 import pyarrow as pa
-from deltalake import CommitProperties, write_deltalake
 
 from spark_eos import Admin, Producer, TopicPartition
-from spark_eos.extensions.tables.target import Stamp
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from spark_eos.protocol.actions import TO_THE_END, AdvanceLogStart, PartitionOffset
-from tests.extensions.value_formats.registry_server import RegistryServer
 from tests.spark.changes import Change, Engine
 
 CHANGES: list[Change] = []
 
 
-def change(use, option, changed, outcome):
-    """The function is a row."""
+def change(use, option, changed, outcome, needs=None):
+    """The function is a row; it may need an extension."""
 
     def keep(run):
-        CHANGES.append(Change(use, option, changed, outcome, run))
+        CHANGES.append(Change(use, option, changed, outcome, run, needs))
         return run
 
     return keep
@@ -210,6 +207,10 @@ def _(q):
 
 def published(q, end, name="table"):
     """A version of a Delta table with the properties that publishing gives it: ``src`` up to an offset."""
+    from deltalake import CommitProperties, write_deltalake
+
+    from spark_eos.extensions.tables.target import Stamp
+
     topic = q.bench.topic("src")
     offsets = dict.fromkeys(range(topic.partitions), (0, end))
     stamp = Stamp(q.bench.log.log_id, "p", 1, q.bench.state.seq, 0, "src", topic.topic_id, offsets)
@@ -218,7 +219,9 @@ def published(q, end, name="table"):
     return begun_by(startingTable=q.folder / name)
 
 
-@change(STREAM, "startingTable", "another table, or added", "refused: the query goes on where it stands")
+@change(
+    STREAM, "startingTable", "another table, or added", "refused: the query goes on where it stands", "tables"
+)
 def _(q):
     begins = published(q, 4)
     other = published(q, 4, "other")
@@ -229,7 +232,9 @@ def _(q):
     assert q.out() == [*range(4, 20)]
 
 
-@change(STREAM, "startingTable", "the table gets a newer version", "the query goes on where it stands")
+@change(
+    STREAM, "startingTable", "the table gets a newer version", "the query goes on where it stands", "tables"
+)
 def _(q):
     begins = published(q, 4)
     first_and_more(q, begins)
@@ -238,7 +243,9 @@ def _(q):
     assert q.out() == [*range(4, 20)]
 
 
-@change(STREAM, "startingTableVersion", "another version", "refused: the query goes on where it stands")
+@change(
+    STREAM, "startingTableVersion", "another version", "refused: the query goes on where it stands", "tables"
+)
 def _(q):
     published(q, 4)
     begins = published(q, 6)
@@ -695,13 +702,19 @@ def _(q):
     assert numbers(q, startingTimestamp=2**42, startingOffsetsByTimestampStrategy="latest") == []
 
 
-@change(BATCH, "startingTable", "another table", "reading begins where its newest published version ends")
+@change(
+    BATCH,
+    "startingTable",
+    "another table",
+    "reading begins where its newest published version ends",
+    "tables",
+)
 def _(q):
     assert numbers(q, **published(q, 7)) == [7, 8, 9]
     assert numbers(q, **published(q, 9, "other")) == [9]
 
 
-@change(BATCH, "startingTableVersion", "another version", "reading begins where it ends")
+@change(BATCH, "startingTableVersion", "another version", "reading begins where it ends", "tables")
 def _(q):
     published(q, 7)
     begins = published(q, 10)
@@ -1067,7 +1080,13 @@ def encoded(q, *numbers, topic="avro", **config):
             producer.send(topic, b"broken" if number is None else {"n": number})
 
 
-@change(STREAM, "row.format", "typed → kafka", "refused by the sink: other columns are read, those of Kafka")
+@change(
+    STREAM,
+    "row.format",
+    "typed → kafka",
+    "refused by the sink: other columns are read, those of Kafka",
+    "value_formats",
+)
 def _(q):
     encoded(q, 1, 2)
     q.run({"subscribe": "avro"})
@@ -1076,7 +1095,13 @@ def _(q):
         q.run({"subscribe": "avro", "row.format": "kafka"})
 
 
-@change(BATCH, "row.format", "typed → kafka", "the columns are those of Kafka, and values are bytes")
+@change(
+    BATCH,
+    "row.format",
+    "typed → kafka",
+    "the columns are those of Kafka, and values are bytes",
+    "value_formats",
+)
 def _(q):
     encoded(q, 1)
     assert q.columns(subscribe="avro") == ["n"]
@@ -1084,7 +1109,11 @@ def _(q):
 
 
 @change(
-    STREAM, "mode", "failfast → permissive", "a broken value is a row with `_corrupt_record`, and no error"
+    STREAM,
+    "mode",
+    "failfast → permissive",
+    "a broken value is a row with `_corrupt_record`, and no error",
+    "value_formats",
 )
 def _(q):
     encoded(q, 1)
@@ -1098,7 +1127,11 @@ def _(q):
 
 
 @change(
-    BATCH, "mode", "failfast → permissive", "a broken value is a row with `_corrupt_record`, and no error"
+    BATCH,
+    "mode",
+    "failfast → permissive",
+    "a broken value is a row with `_corrupt_record`, and no error",
+    "value_formats",
 )
 def _(q):
     encoded(q, None)
@@ -1109,8 +1142,16 @@ def _(q):
 
 
 def _of_a_registry(use, name):
-    @change(use, name, "added", "refused unless values are decoded; then schemas by id are looked up there")
+    @change(
+        use,
+        name,
+        "added",
+        "refused unless values are decoded; then schemas by id are looked up there",
+        "value_formats",
+    )
     def _(q):
+        from tests.extensions.value_formats.registry_server import RegistryServer
+
         with RegistryServer("me:secret") as registry:
             number = registry.add("avro-value", VALUES["value.schema"])
             settings = {"value.format": "avro-confluent", "value.schema.id": number + 1}
@@ -1143,7 +1184,13 @@ for _use in (STREAM, BATCH):
 DEAD = "errors.deadletterqueue.topic.name"
 
 
-@change(SINK, DEAD, "added", "refused unless rows are encoded; then those that cannot be go there")
+@change(
+    SINK,
+    DEAD,
+    "added",
+    "refused unless rows are encoded; then those that cannot be go there",
+    "value_formats",
+)
 def _(q):
     encoded(q, 1, None)
     source, sink = {"subscribe": "avro", "mode": "permissive"}, {"topic": "copy", **VALUES}
@@ -1155,7 +1202,13 @@ def _(q):
         q.run(None, {DEAD: "dead", "checkpointLocation": q.folder / "other"})
 
 
-@change(WRITE, DEAD, "added", "refused unless rows are encoded; then those that cannot be go there")
+@change(
+    WRITE,
+    DEAD,
+    "added",
+    "refused unless rows are encoded; then those that cannot be go there",
+    "value_formats",
+)
 def _(q):
     with q.refuses(f"{DEAD} has no effect"):
         q.write([1], **{DEAD: "dead"})
@@ -1202,7 +1255,9 @@ def _of_a_topic(use, name, value):
         with q.refuses(f"topic 'other' is there, with other settings .*option {name}="):
             write({**given, name: OTHERS.get(name, "77777777"), "topic": "other"})
 
-    @change(use, name, "another value", outcome)
+    needs = "value_formats" if name.startswith(("value.", "schema.registry.")) else None
+
+    @change(use, name, "another value", outcome, needs)
     def _(q):
         if use == SINK:
             first_and_more(q)

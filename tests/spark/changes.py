@@ -40,13 +40,17 @@ LEFT_OUT = ("topic", "partition", "offset", "timestamp", "timestampType")
 
 
 class Change(NamedTuple):
-    """``run`` does it on an engine; ``option``, ``changed`` and ``outcome`` are the row of the table."""
+    """``run`` does it on an engine; ``option``, ``changed`` and ``outcome`` are the row of the table.
+
+    ``needs`` is the extension without which it cannot be run.
+    """
 
     use: str
     option: str
     changed: str
     outcome: str
     run: Callable[[Engine], None]
+    needs: str | None = None
 
     @property
     def id(self) -> str:

@@ -7,6 +7,7 @@ import pytest
 from spark_eos.config.sink import SINK
 from spark_eos.config.source import SOURCE
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
+from tests.needing import needs
 from tests.spark.changed import CHANGES
 from tests.spark.changes import PAGE, Driven, OnSpark, render
 
@@ -14,13 +15,14 @@ _SINCE_4_2 = ("minOffsetsPerTrigger", "maxTriggerDelay")
 
 
 def rows(*since_4_2):
-    marks = {True: [pytest.mark.since("4.2")], False: []}
+    def marks(change):
+        if change.needs:
+            yield needs(change.needs)
+        if any(name in change.id for name in since_4_2):
+            yield pytest.mark.since("4.2")
+
     return pytest.mark.parametrize(
-        "change",
-        [
-            pytest.param(change, id=change.id, marks=marks[any(name in change.id for name in since_4_2)])
-            for change in CHANGES
-        ],
+        "change", [pytest.param(change, id=change.id, marks=[*marks(change)]) for change in CHANGES]
     )
 
 

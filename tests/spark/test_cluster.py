@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from spark_eos import Admin, Producer
-from spark_eos.extensions.tables.tables import Tables
 from spark_eos.testing.cloud_servers import free_port
 from spark_eos.testing.processes import SPARK_HOME, Process, running, spark_submit
+from tests.needing import needs
 from tests.sealing import seal
 from tests.sparks import SPARK
 
@@ -84,9 +84,12 @@ def listening(port):
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
+@needs("tables", "encryption")
 @pytest.mark.deep
 def test_whole_topics_what_follows_a_version_of_a_table_and_an_encrypted_log(cluster, bench, tmp_path):
     """Workers that are processes of their own read sealed files and the rest, and read the keys for themselves."""
+    from spark_eos.extensions.tables.tables import Tables
+
     bench.topic("flights", 2)
     bench.produce("flights", range(100))
     tables = Tables(bench.url)

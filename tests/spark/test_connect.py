@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from spark_eos.testing.processes import running
+from tests.needing import is_here
 
 DRIVER = Path(__file__).with_name("drivers") / "connect.py"
 BOUND_S = 450
@@ -44,11 +45,13 @@ def test_batch_stream_discovery_and_errors(tmp_path):
     assert sink["metrics"]["numOutputRecords"] == "100"
     assert told["typed"] == [[1, "Ada", 0], [2, "Bob", 1]]
     assert told["whole"] == [[[1, 0], [2, 1]], True]
-    assert told["after the version"] == [[3, "Cem"]]
+    if is_here("tables"):
+        assert told["after the version"] == [[3, "Cem"]]
     assert told["columns of a read"] == ["name"]
     assert told["filtered"] == [2, 3]
     assert told["overwritten"] == [3, 1]
-    assert told["avro"] == ["pears"]
+    if is_here("value_formats"):
+        assert told["avro"] == ["pears"]
     assert told["sql"] == 2
     assert told["filter of columns"] == [[3, "Ada", 0]]
     assert "option filterPushdown: this DataFrame was read with the filter" in told["second filter"]

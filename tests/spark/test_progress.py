@@ -7,11 +7,10 @@ import logging
 from types import SimpleNamespace
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from spark_eos import ProgressListener, query_progress
 from spark_eos.errors import NotALogError
-from spark_eos.monitoring import lags, register
+from spark_eos.monitoring import lags
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark import progress
 from spark_eos.spark.source.offsets import META_KEY, SourceOffset
@@ -35,7 +34,7 @@ def copied(spark, tmp_path_factory):
 
     def note(report):
         told.append(report)
-        bench.figures = {point.metric.name: point.value for point in listener.points()}
+        bench.figures = {name: value for _, name, value in listener.figures()}
 
     listener = ProgressListener(bench.url, on_progress=note)
     spark.streams.addListener(listener)
@@ -75,18 +74,15 @@ def test_a_source_says_how_far_it_is_behind(copied):
     assert [last[name] for name in BEHIND] == ["0", "0.0", "0"]
 
 
-def test_a_listener_has_metrics_while_the_query_runs(copied):
+def test_a_listener_has_figures_while_the_query_runs(copied):
     bench, _, listener, told = copied
-    figures = {name.removeprefix("eoslog.streaming_query."): value for name, value in bench.figures.items()}
+    figures = bench.figures
     assert (figures["input.messages"], figures["output.messages"]) == (30, 30)
     assert (figures["batch"], figures["lag"], figures["lag.size"]) == (told[-1]["batchId"], 0, 0)
     assert figures["input.io"] == sum(int(one["sources"][0]["metrics"]["numInputBytes"]) for one in told)
     assert figures["output.io"] > 0
     assert figures["batch.duration"] > 0
-    assert [*listener.points()] == [], "the query has ended"
-    registry = CollectorRegistry()
-    with register(listener, registry=registry):
-        assert [*registry.collect()] == []
+    assert listener.figures() == [], "the query has ended"
 
 
 @pytest.mark.since("4.2")

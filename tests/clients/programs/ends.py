@@ -6,9 +6,8 @@ import gc
 import sys
 import threading
 
-from spark_eos import AIOProducer, Producer
+from spark_eos import Producer
 from spark_eos.clients.producer.accumulator import TopicBuffer
-from spark_eos.kafka import KafkaProducer
 
 kept = []
 """To the end of the process."""
@@ -41,6 +40,8 @@ def after_an_acknowledged_record():
 
 
 def by_the_classes_of_kafka_python():
+    from spark_eos.kafka import KafkaProducer
+
     send(KafkaProducer(bootstrap_servers=URL))
 
 
@@ -51,6 +52,8 @@ def without_a_reference():
 
 
 def by_asyncio():
+    from spark_eos import AIOProducer
+
     async def main():
         producer = AIOProducer(URL)
         await producer.start()

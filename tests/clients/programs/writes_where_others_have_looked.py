@@ -4,9 +4,8 @@ import os
 import sys
 
 from spark_eos import Admin, Producer, TopicPartition
-from spark_eos.extensions.tables.tables import Tables
 
-url, copies = sys.argv[1:]
+url = sys.argv[1]
 admin = Admin(url)
 admin.alter_topic("t", 3, config={"retention.ms": 9_000_000})
 admin.create_topic("new")
@@ -17,9 +16,6 @@ with Producer(url) as producer:
 admin.delete_records({TopicPartition("t", 0): 2})
 admin.alter_group_offsets("g", {TopicPartition("t", 0): 4})
 admin.alter_group_offsets("h", {TopicPartition("t", 0): 5})
-tables = Tables(url)
-tables.publish("p")
-tables.create("q", ["t"], mode="copied", location=copies)
 producer = Producer(url, {"transactional.id": "app"})
 producer.init_transactions()
 producer.begin_transaction()

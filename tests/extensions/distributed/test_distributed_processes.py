@@ -16,7 +16,7 @@ from spark_eos.log.log import Log
 from spark_eos.maintenance.reachability import data_files
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.testing import check_log
-from tests.clients.programs.many_processes import ROWS, TASKS, coordinate
+from tests.extensions.distributed.programs.many_processes import ROWS, TASKS, coordinate
 from tests.forking import forks_allowed
 from tests.starting import run
 
@@ -43,7 +43,7 @@ def forked(url, folder, *steps, code=0):
 
 def spawned(url, folder, *steps, code=0, **environ):
     """The job as a program, whose tasks are new programs."""
-    run("clients/many_processes", url, folder, "spawn", *steps, status=code, **environ)
+    run("extensions/distributed/many_processes", url, folder, "spawn", *steps, status=code, **environ)
 
 
 def is_whole(url, config=None):

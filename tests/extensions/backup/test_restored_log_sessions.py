@@ -1,5 +1,7 @@
 """A query and a log that was restored from a backup, or moves: it goes on exactly, or is refused before it writes."""
 
+# ruff: noqa: F811  (fixtures are imported)
+
 from __future__ import annotations
 
 import shutil
@@ -9,6 +11,7 @@ from pyspark.errors import StreamingQueryException
 
 from spark_eos.cli.command import main
 from spark_eos.maintenance.verify.verify import Finding, verify
+from tests.spark.conftest import bench, benches, streams, until  # noqa: F401  (fixtures)
 
 IN_TWO = {"maxOffsetsPerTrigger": 20}
 

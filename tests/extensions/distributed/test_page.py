@@ -1,4 +1,4 @@
-"""The programs of docs/extensions/distributed.md print what the page says. Spark's is in tests/spark."""
+"""The programs of docs/extensions/distributed.md print what the page says. Spark's is in test_on_spark.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.clients.many_processes_page import PAGE, programs
+from tests.extensions.distributed.page import PAGE, programs
 
 ALONE = ("concurrent.futures", "multiprocessing", "Dask")
 

@@ -1,5 +1,7 @@
 """Where a read begins by a version of a table: what the version says must fit the log and the topics."""
 
+# ruff: noqa: F811  (fixtures are imported)
+
 from __future__ import annotations
 
 import pyarrow as pa
@@ -11,6 +13,7 @@ from spark_eos.extensions.tables.target import Stamp
 from spark_eos.spark.options import parse_source
 from spark_eos.spark.source.offset_resolution import starting_positions
 from spark_eos.spark.topics import selected_partitions
+from tests.spark.conftest import bench  # noqa: F401  (fixtures)
 
 ENDS = {0: (0, 3), 1: (0, 5)}
 

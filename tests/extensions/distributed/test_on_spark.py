@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 
 from spark_eos import read_arrow
-from tests.clients.many_processes_page import programs
+from tests.extensions.distributed.page import programs
 
 
 @pytest.mark.deep

@@ -12,8 +12,7 @@ from pyspark.errors import PySparkException
 
 from spark_eos import Admin, MultiLogProducer, Producer
 from spark_eos.spark.table import read_table
-
-from .conftest import Bench
+from tests.spark.conftest import Bench
 
 
 class Killed(BaseException):

@@ -1,4 +1,4 @@
-"""Programs as they are written for kafka-python and aiokafka, with nothing changed but the import and the address."""
+"""Programs as they are written for kafka-python, with nothing changed but the import and the address."""
 
 from __future__ import annotations
 

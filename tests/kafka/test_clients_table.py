@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import pytest
 
-from tests.clients.clients_table import CLASSES, NONE, OTHER, PAGE, page, public, rows
+from tests.kafka.clients_table import CLASSES, NONE, OTHER, PAGE, page, public, rows
 
 MADE_OF = {"confluent-kafka": (2, 16), "kafka-python": (3, 0, 12)}
 """The versions that the page was made of; earlier ones have fewer names."""
@@ -24,7 +24,7 @@ def test_every_name_has_an_answer():
 
 @of_the_page
 def test_the_page_is_as_it_is_made():
-    assert PAGE.read_text("utf-8") == page(), "python -m tests.clients.clients_table writes it"
+    assert PAGE.read_text("utf-8") == page(), "python -m tests.kafka.clients_table writes it"
 
 
 def test_other_names_are_there():

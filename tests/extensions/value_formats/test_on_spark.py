@@ -1,5 +1,7 @@
 """Topics with ``value.format`` through Spark: columns there and back, broken values, dead letters in one commit."""
 
+# ruff: noqa: F811  (fixtures are imported)
+
 from __future__ import annotations
 
 import json
@@ -20,6 +22,7 @@ from spark_eos.spark.start import start_query
 from spark_eos.spark.topics import check_columns
 from tests.extensions.value_formats.schemas import EVERY, example, of
 from tests.spark.changes import Driven
+from tests.spark.conftest import bench, benches  # noqa: F401  (fixtures)
 
 DEAD = "errors.deadletterqueue.topic.name"
 NUMBER = of(

@@ -11,8 +11,7 @@ from pyspark.errors import PySparkException
 
 from spark_eos import Admin
 from spark_eos.spark.table import read_table
-
-from .conftest import Bench
+from tests.spark.conftest import Bench
 
 MARKER = "a-value-that-no-file-may-show"
 ROWS = 40

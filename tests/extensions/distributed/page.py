@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-PAGE = Path(__file__).parents[2] / "docs/extensions/distributed.md"
+PAGE = Path(__file__).parents[3] / "docs/extensions/distributed.md"
 
 _PROGRAM = re.compile(
     r"^## ([^\n]*)\n(?:(?!^## ).)*?^```python\n(.*?)^```\n<!-- output -->\n```text\n(.*?)^```",

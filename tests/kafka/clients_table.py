@@ -1,6 +1,6 @@
 """The page that compares the clients with kafka-python's and confluent-kafka's, name by name.
 
-``python -m tests.clients.clients_table`` writes it. The names come from the two libraries.
+``python -m tests.kafka.clients_table`` writes it. The names come from the two libraries.
 """
 
 from __future__ import annotations

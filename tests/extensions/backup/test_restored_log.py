@@ -1,5 +1,7 @@
 """The sink and the source on a log that was restored from a backup, with checkpoints made by hand."""
 
+# ruff: noqa: F811  (fixtures are imported)
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -11,6 +13,7 @@ from spark_eos.errors import CheckpointMismatchError, OffsetOutOfRangeError
 from spark_eos.spark.options import parse_any_source, parse_source
 from spark_eos.spark.source.source import EosLogStreamReader
 from spark_eos.spark.topics import source_schema
+from tests.spark.conftest import bench, checkpoint, driver, ours_at  # noqa: F401  (fixtures)
 
 
 @pytest.fixture
