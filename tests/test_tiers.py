@@ -67,6 +67,7 @@ def test_a_parameter_that_is_not_there_is_an_error(pytester, run):
     done = run()
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     done.stderr.fnmatch_lines(["*test_some is marked as deep for ?'d'?, which it has not"])
+    run("-n", "2").stdout.fnmatch_lines(["*test_some is marked as deep for ?'d'?, which it has not*"])
 
 
 def test_an_id_with_an_address_is_an_error(pytester, run):
@@ -74,6 +75,15 @@ def test_an_id_with_an_address_is_an_error(pytester, run):
     done = run()
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     done.stderr.fnmatch_lines(["*test_some*has the address of an object; give it a name"])
+
+
+def test_ids_are_the_same_in_each_python(pytester, run):
+    """3.10 writes such a number in another way."""
+    source = SOURCE.replace('"letter", "abc"', '"letter", [*signal.Signals][:2]').replace(
+        '"b", "c"', '"SIGHUP"'
+    )
+    pytester.makepyfile(test_it=f"import signal\n{source}")
+    run("--all").stdout.fnmatch_lines(["*test_some?SIGHUP? PASSED", "*test_some?SIGINT? PASSED"])
 
 
 def test_what_failed_is_told_with_the_command_that_repeats_it(pytester, run):

@@ -9,10 +9,11 @@ In the quick tier properties are tried with the same examples each time, and wit
 
 from __future__ import annotations
 
+import enum
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 import hypothesis
 import pytest
@@ -72,6 +73,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in deep]
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Those of numbers with names: Python 3.10 writes them in another way."""
+    return val.name if isinstance(val, enum.IntEnum) else None
+
+
 def _is_deep(item: pytest.Item) -> bool:
     return any(not marker.args or _id(item) in marker.args for marker in item.iter_markers("deep"))
 
@@ -81,19 +87,22 @@ def _id(item: pytest.Item) -> str:
     return item.callspec.id if hasattr(item, "callspec") else ""
 
 
-def _check_ids(items: Iterable[pytest.Item]) -> None:
+def _check_ids(items: Sequence[pytest.Item]) -> None:
     """A marker that names parameters that are not there says nothing, and an address is another one in each process."""
     if moving := [item.nodeid for item in items if " at 0x" in item.nodeid]:
-        raise pytest.UsageError(
-            f"{moving[0]}: an id of parameters has the address of an object; give it a name"
-        )
+        _refuse(items, f"{moving[0]}: an id of parameters has the address of an object; give it a name")
     ids: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for item in items:
         for marker in item.iter_markers("deep"):
             ids[(item.nodeid.partition("[")[0], *marker.args)].add(_id(item))
     for (name, *named), there in ids.items():
         if missing := sorted(set(named) - there):
-            raise pytest.UsageError(f"{name} is marked as deep for {missing}, which it has not")
+            _refuse(items, f"{name} is marked as deep for {missing}, which it has not")
+
+
+def _refuse(items: Sequence[pytest.Item], why: str) -> NoReturn:
+    items[0].session.shouldstop = why  # A process of several tells nothing else of it to the one that prints.
+    raise pytest.UsageError(why)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

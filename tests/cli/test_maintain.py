@@ -105,7 +105,7 @@ def test_no_log(log_url, capsys):
         assert "is not a log" in run(capsys, command, log_url, code=1).err
 
 
-@pytest.mark.deep("15")
+@pytest.mark.deep("SIGTERM")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_watching_until_it_is_stopped(log, number):
     process = subprocess.Popen(

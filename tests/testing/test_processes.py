@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import socket
 import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
+from spark_eos.testing import cloud_servers
 from spark_eos.testing.cloud_servers import free_port
 from spark_eos.testing.processes import running
 
@@ -40,3 +44,24 @@ def test_a_free_port_is_kept_for_the_server_that_was_told_it():
         other.bind(("127.0.0.1", port))
     with socket.create_server(("127.0.0.1", port)) as server:
         assert server.getsockname()[1] == port
+
+
+def test_a_minio_is_waited_for_until_it_knows_its_users():
+    """Before that it says that it is ready, and to all who sign that they may try again."""
+    said = []
+
+    class Beginning(BaseHTTPRequestHandler):
+        def do_GET(self):
+            said.append(200 if "Authorization" not in self.headers else 503 if len(said) < 3 else 403)
+            self.send_response(said[-1])
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Beginning) as server:
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        cloud_servers._await(SimpleNamespace(poll=lambda: None), "minio", address)
+        server.shutdown()
+    assert said == [503, 503, 503, 403]

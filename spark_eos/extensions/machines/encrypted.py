@@ -51,8 +51,8 @@ class EncryptedHttp(H11Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         if self.flow is not None:
-            super().connection_lost(error)
-            self._unset_keepalive_if_required()  # uvicorn leaves that timer, which has this, if there is an error.
+            # After an error uvicorn leaves its timer, which has this, and a transport that Python 3.10 calls unclosed.
+            super().connection_lost(None)
 
 
 class _Connection(h11.Connection):
