@@ -119,7 +119,7 @@ def test_without_all_of_them_the_kernel_works(tmp_path):
 def test_without_one_all_others_work(name, tmp_path):
     less = copied(tmp_path / "less", name)
     smoke(less, *(other for other in (*NAMES, "kafka") if other != name))
-    run(less, "-m", "pytest", "--co", "-q", "-n", "0", *(f"tests/{part}" for part in KERNEL))
+    run(less, "-m", "pytest", "--co", "-q", "-n", "0", *(f"tests/{part}" for part in (*KERNEL, "extensions")))
 
 
 @pytest.mark.deep

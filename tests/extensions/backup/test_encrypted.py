@@ -12,7 +12,6 @@ from spark_eos.extensions.backup import transfer
 from spark_eos.extensions.backup.backing_up import backup_log
 from spark_eos.extensions.backup.restoring import restore_log
 from spark_eos.extensions.backup.verifying import verify_backups
-from spark_eos.extensions.encryption.store import EncryptedStore
 from spark_eos.maintenance import copying
 from spark_eos.maintenance.copying import copy_log
 from spark_eos.maintenance.rolling import Roller
@@ -20,6 +19,9 @@ from spark_eos.maintenance.verify.verify import verify
 from spark_eos.storage import MemoryStore, Store
 from spark_eos.testing import FaultyStore
 from tests.maintenance.sparse_world import World, everything, small_pages
+from tests.needing import needs
+
+pytestmark = needs("encryption")
 
 
 class Keys:
@@ -29,7 +31,9 @@ class Keys:
         return b"1" * 32 if key_id == "one" else None
 
 
-def keyed(inner: Store) -> EncryptedStore:
+def keyed(inner: Store) -> Store:
+    from spark_eos.extensions.encryption.store import EncryptedStore
+
     return EncryptedStore(inner, Keys(), "one")
 
 

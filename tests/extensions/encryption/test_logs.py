@@ -15,7 +15,6 @@ from spark_eos.errors import (
     StorePermissionError,
 )
 from spark_eos.extensions.encryption.store import EncryptedStore
-from spark_eos.extensions.ui.read_only import ReadOnlyStore
 from spark_eos.log.data.parquet.reader import forget_footers
 from spark_eos.log.data.planner import plan
 from spark_eos.maintenance.rolling import Roller
@@ -27,6 +26,7 @@ from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import FaultyStore
 from tests.maintenance.sparse_world import World, everything, small_pages
+from tests.needing import needs
 
 SECRET = b"geheim"
 
@@ -206,7 +206,10 @@ def test_verify_without_keys(inner: MemoryStore) -> None:
     ] == [(name, True)]
 
 
+@needs("ui")
 def test_stores_around_it_tell_its_key(inner: MemoryStore) -> None:
+    from spark_eos.extensions.ui.read_only import ReadOnlyStore
+
     send(Log.open(keyed(inner)), SECRET)
     names = [info.name for info in inner.list("data/")]
     for around in (MeasuredStore, ReadOnlyStore, FaultyStore):

@@ -10,7 +10,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
 from spark_eos.errors import ProducerFencedError
 from spark_eos.extensions.metrics.watch import LogWatch
-from spark_eos.extensions.tables.tables import Tables
 from spark_eos.monitoring import MeasuredStore
 from spark_eos.monitoring.status import Space
 from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, noted
@@ -133,6 +132,8 @@ def one_of_everything(url):
             ends()
         log.commit(lambda state: (*noted(state, BACKUP), *noted(state, VERIFY, SOUND)))
         micro_batch(log, "orders", 2)
+        from spark_eos.extensions.tables.tables import Tables
+
         Tables(log).create("nightly", ["orders"])
         Admin(log).create_topic("clicks", 1)
         Tables(log).create("hourly", ["clicks"])

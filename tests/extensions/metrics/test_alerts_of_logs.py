@@ -19,8 +19,6 @@ from spark_eos.cli.command import main
 from spark_eos.clients.consumer.heartbeat import heartbeat_name
 from spark_eos.errors import CommitOutcomeUnknownError
 from spark_eos.extensions.metrics.watch import LogWatch
-from spark_eos.extensions.tables.delta.target import DeltaTarget
-from spark_eos.extensions.tables.tables import Tables
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Retry
 from spark_eos.monitoring import measured_store, register
@@ -314,6 +312,8 @@ def storage_slow(world):
 
 
 def publication_behind(world):
+    from spark_eos.extensions.tables.tables import Tables
+
     Tables(world.log).create("nightly", ["orders"])
     world.each_minute = lambda: None
     world.follow("publication-behind.md", "eoslog tables publish")
@@ -324,6 +324,9 @@ def publication_behind(world):
 
 
 def publication_unfinished(world):
+    from spark_eos.extensions.tables.delta.target import DeltaTarget
+    from spark_eos.extensions.tables.tables import Tables
+
     Tables(world.log).create("nightly", ["orders"])
     world.each_minute = lambda: None
     yield 5

@@ -14,7 +14,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client import CollectorRegistry, generate_latest
 
-from spark_eos import Admin, AIOProducer, Consumer, Log, Producer, TopicPartition
+from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
 from spark_eos.config.store import safe_url
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
@@ -36,6 +36,7 @@ from spark_eos.storage import MemoryStore, PosixStore
 from spark_eos.testing import Fault, FaultyStore
 from tests.extensions.metrics.metrics_world import SECRET, Listener, has, one_of_everything, scraped, value
 from tests.log.fakes import Waiting
+from tests.needing import needs
 
 
 @pytest.fixture(scope="module")
@@ -303,7 +304,10 @@ def test_a_producer_is_named_as_its_log_before_it_is_open(tmp_path):
         assert before == {dict(labels)["log"] for _, labels in scraped(registry)[0]} == {f"{tmp_path}/log"}
 
 
+@needs("aio")
 def test_a_producer_for_asyncio():
+    from spark_eos import AIOProducer
+
     registry = CollectorRegistry()
 
     async def main():

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from spark_eos import Admin, Log, Producer, TopicPartition
 from spark_eos.errors import ProducerFencedError
-from spark_eos.extensions.tables.tables import Tables
 from spark_eos.log.clock import SYSTEM
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import PartitionOffset, SourceProgress
@@ -114,6 +113,8 @@ class Trouble:
 
     def publish(self) -> None:
         """A topic as a Delta table."""
+        from spark_eos.extensions.tables.tables import Tables
+
         tables = Tables(self.log)
         tables.create("lake", ["flights"])
         tables.publish("lake")
