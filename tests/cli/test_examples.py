@@ -96,6 +96,7 @@ SERVERS = {
     "ui",
     *(
         "mirror in",
+        "mirror offsets",
         "mirror out",
         "mirror sent",
         "mirror wait",
