@@ -10,6 +10,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 from spark_eos.extensions.tables.delta.stats import bounded_columns, statistics
 
 US = pa.timestamp("us", "UTC")
