@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from spark_eos.protocol.actions import TO_THE_END, AdvanceLogStart, PartitionOff
 from tests.extensions.value_formats.registry_server import RegistryServer
 from tests.spark.changes import Change, Engine
 
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "changed-options.md"
 CHANGES: list[Change] = []
 
 
@@ -1241,3 +1243,31 @@ NEEDED = {
 for _use in (SINK, WRITE):
     for _name, _text in OF_TOPICS.items():
         _of_a_topic(_use, _name, _text)
+
+
+def page(_text=""):
+    """docs/reference/changed-options.md."""
+    lines = [
+        "# Every option, changed between two runs",
+        "",
+        "What happens when a streaming query is started again on its checkpoint with an option changed, added or",
+        "dropped, and when a batch is read or written again with another one. An option takes effect, or it is refused",
+        "with an error before anything is written; none is ignored. Each row is a test, and an option without a row",
+        "fails one (`tests/spark/changed.py`). This page is written from the tests: `scripts/generate`.",
+        "",
+    ]
+    titles = {
+        "stream source": "`spark.readStream`",
+        "stream sink": "`df.writeStream`",
+        "batch source": "`spark.read`",
+        "batch sink": "`df.write`",
+    }
+    for use, title in titles.items():
+        lines += [f"## {title}", "| option | changed | what happens |", "|---|---|---|"]
+        lines += [
+            f"| `{change.option}` | {change.changed} | {change.outcome} |"
+            for change in CHANGES
+            if change.use == use
+        ]
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
