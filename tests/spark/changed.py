@@ -11,11 +11,15 @@ import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 
 from spark_eos import Admin, Producer, TopicPartition
+from spark_eos.config.sink import TOPIC_OPTIONS
+from spark_eos.config.topic import TOPIC
+from spark_eos.errors import ConfigError
 from spark_eos.extensions.tables.target import Stamp
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from spark_eos.protocol.actions import TO_THE_END, AdvanceLogStart, PartitionOffset
 from tests.extensions.value_formats.registry_server import RegistryServer
 from tests.spark.changes import Change, Engine
+from tests.test_settings import TOPIC as EFFECTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "changed-options.md"
 CHANGES: list[Change] = []
@@ -37,30 +41,32 @@ WHERE = '{"src": [0]}'
 ASSIGN = {"subscribe": None, "assign": WHERE}
 TYPED = pa.schema([("n", pa.int64())])
 SERVERS = {"kafka.bootstrap.servers": "b:9092"}
-OF_TOPICS = {
-    "cleanup.policy": "compact",
-    "delete.retention.ms": "1000",
-    "file.delete.delay.ms": "1000",
-    "key.columns": "value",
-    "max.message.bytes": "2000000",
-    "message.timestamp.after.max.ms": "60000",
-    "message.timestamp.before.max.ms": "3155760000000",
-    "message.timestamp.type": "CreateTime",
-    "min.cleanable.dirty.ratio": "0.1",
-    "min.compaction.lag.ms": "1000",
-    "retention.bytes": "1000000",
-    "retention.ms": "-1",
-    "segment.bloom.filter.columns": "value",
-    "segment.bytes": "1000000",
-    "segment.format": "parquet",
-    "schema.registry.url": "http://localhost:1",
-    "segment.ms": "1000",
-    "value.format": "json",
-    "value.schema": '"bytes"',
-    "value.schema.id": "7",
-    "value.writer.schemas": '{"3":"bytes"}',
+
+
+def two_values(name):
+    """Of a setting of a topic: one that is not its default, and another one."""
+    option = TOPIC[name]
+    values = [
+        value
+        for value, outcome in EFFECTS[name].outcomes.items()
+        if outcome is not ConfigError and option.type.parse(value) != option.default
+    ]
+    return (*values, option.shown_default)[:2]
+
+
+OF_TOPICS = {name: two_values(name) for name in TOPIC_OPTIONS} | {
+    "key.columns": ("value", "key"),
+    "max.message.bytes": ("2000000", "3000000"),
+    "message.timestamp.after.max.ms": ("60000", "70000"),
+    "message.timestamp.before.max.ms": ("3155760000000", "77777777"),
+    "message.timestamp.type": ("CreateTime", "CreateTime"),
+    "schema.registry.url": ("http://localhost:1", "http://localhost:2"),
+    "value.format": ("json", "avro"),
+    "value.schema": ('"bytes"', '"string"'),
+    "value.schema.id": ("7", "8"),
+    "value.writer.schemas": ('{"3":"bytes"}', '{"4":"bytes"}'),
 }
-"""Settings of a topic that are options of the sink, each with a value that is not the default, if it has one."""
+"""Settings of a topic that are options of the sink: those of `tests.test_settings`, or what fits the rows below."""
 
 
 def first_and_more(q, source=None, sink=None):
@@ -1186,7 +1192,7 @@ LETTERS = json.dumps(
 )
 
 
-def _of_a_topic(use, name, value):
+def _of_a_topic(use, name, value, other):
     """Rows about a setting of a topic: it is refused where the topic has another one, and a new topic has it."""
     given = {**NEEDED.get(name, {}), name: value}
     outcome = "refused: the topic has another value; a topic that is created has this one"
@@ -1202,7 +1208,7 @@ def _of_a_topic(use, name, value):
         assert q.bench.state.topics["other"].config[name] == value
         q.fill(20, 30)
         with q.refuses(f"topic 'other' is there, with other settings .*option {name}="):
-            write({**given, name: OTHERS.get(name, "77777777"), "topic": "other"})
+            write({**given, name: other, "topic": "other"})
 
     @change(use, name, "another value", outcome)
     def _(q):
@@ -1214,16 +1220,6 @@ def _of_a_topic(use, name, value):
             run(q, lambda given: q.write([2], **given))
 
 
-OTHERS = {
-    "segment.format": "arrow",
-    "cleanup.policy": "delete",
-    "key.columns": "key",
-    "min.cleanable.dirty.ratio": "0.2",
-    "schema.registry.url": "http://localhost:2",
-    "value.format": "avro",
-    "value.schema": '"string"',
-    "value.writer.schemas": '{"4":"bytes"}',
-}
 RAW = {
     "row.format": "kafka",
     "value.format": "avro-confluent",
@@ -1241,8 +1237,8 @@ NEEDED = {
 """Options without which one of a topic has no effect."""
 
 for _use in (SINK, WRITE):
-    for _name, _text in OF_TOPICS.items():
-        _of_a_topic(_use, _name, _text)
+    for _name, _values in OF_TOPICS.items():
+        _of_a_topic(_use, _name, *_values)
 
 
 def page(_text=""):
