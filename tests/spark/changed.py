@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,6 @@ from deltalake import CommitProperties, write_deltalake
 from spark_eos import Admin, Producer, TopicPartition
 from spark_eos.config.sink import TOPIC_OPTIONS
 from spark_eos.config.topic import TOPIC
-from spark_eos.errors import ConfigError
 from spark_eos.extensions.tables.target import Stamp
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from spark_eos.protocol.actions import TO_THE_END, AdvanceLogStart, PartitionOffset
@@ -45,13 +45,12 @@ SERVERS = {"kafka.bootstrap.servers": "b:9092"}
 
 def two_values(name):
     """Of a setting of a topic: one that is not its default, and another one."""
-    option = TOPIC[name]
-    values = [
-        value
-        for value, outcome in EFFECTS[name].outcomes.items()
-        if outcome is not ConfigError and option.type.parse(value) != option.default
-    ]
-    return (*values, option.shown_default)[:2]
+    option, found = TOPIC[name], []
+    for value in EFFECTS[name].outcomes:
+        with suppress(ValueError):
+            if option.type.parse(value) != option.default:
+                found.append(value)
+    return (*found, option.shown_default)[:2]
 
 
 OF_TOPICS = {name: two_values(name) for name in TOPIC_OPTIONS} | {
