@@ -1,4 +1,4 @@
-"""Write the commands and options of eoslog into docs/reference/cli.md: python scripts/cli_page.py.
+"""The commands and options of eoslog in docs/reference/cli.md; scripts/generate writes them.
 
 They come from the typer app itself. What stands outside of the two marks of the page is written by hand.
 """
@@ -71,7 +71,3 @@ def _written(param: Any) -> str:
     if param.param_type_name == "argument":
         return str(param.metavar)
     return str(param.opts[0]) if param.is_flag else f"{param.opts[0]} {param.metavar}"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Write docs/reference/kafka-commands.md: python scripts/kafka_commands.py.
+"""docs/reference/kafka-commands.md; scripts/generate writes it.
 
 The table has every option of Kafka's command line tools, as scripts/kafka_options.py recorded them, and what there is
 here. A cell that begins with ``eoslog`` names a command and its options, and a test parses it; any other cell says why
@@ -257,7 +257,7 @@ Everywhere, `--bootstrap-server` is the argument `URL`. What differs in the beha
 """
 
 
-def page() -> str:
+def page(_text: str = "") -> str:
     """The whole page."""
     version = json.loads(RECORDED.read_text(encoding="utf-8"))["version"]
     return "\n".join([HEAD.format(version=version), *_tables()])
@@ -270,7 +270,3 @@ def _tables() -> Iterator[str]:
             found, note = ("–", row) if isinstance(row, str) else (f"`{row[0]}`", row[1])
             yield f"| `{option}` | {found} | {note} |"
         yield ""
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

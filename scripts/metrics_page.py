@@ -1,4 +1,4 @@
-"""Write the table of all metrics into docs/reference/metrics.md: python scripts/metrics_page.py.
+"""The table of all metrics in docs/reference/metrics.md; scripts/generate writes it.
 
 It comes from `spark_eos.extensions.metrics.table`. What stands outside of the two marks of the page is written by hand.
 """
@@ -51,7 +51,3 @@ def _row(metric: Metric) -> str:
     return (
         f"| `{metric.prometheus_name}` | `{metric.name}` | {metric.kind.value}{unit} | {labels} | {meaning} |"
     )
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Write the counted figures into docs/guide/sizing.md: python scripts/sizing_page.py.
+"""The counted figures in docs/guide/sizing.md; scripts/generate writes them.
 
 Requests of a store and bytes of entries and of the state are counted here, on a store in memory that counts as an
 object store does. They are exact: the same on each machine. What stands outside of the marks is written by hand.
@@ -240,7 +240,3 @@ def bytes_table() -> Iterator[str]:
     yield "| what | bytes |"
     yield "|---|--:|"
     yield from (f"| {name} | {value:.0f} |" for name, value in figures.items())
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -23,7 +23,7 @@ from verification.retiring import RETIRED_AT_ONCE
 
 
 def test_the_schemas_are_those_of_the_code():
-    """``python -m tests.golden.make`` writes a new one; one that a release has written never changes."""
+    """``scripts/generate`` writes a new one; one that a release has written never changes."""
     found = {
         f"avro/{kind}-{version}.avsc": one
         for kind, schemas in KINDS.items()

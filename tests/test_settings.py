@@ -47,7 +47,6 @@ from spark_eos.protocol.publication import Publication
 from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, noted
 from spark_eos.storage import MemoryStore
 from tests.clients.group_world import beats, held, member_id, settle
-from tests.extensions.value_formats.registry_server import RegistryServer
 from tests.log.fakes import FakeClock
 from tests.settings_world import AT, Effect, World, refusal
 
@@ -229,6 +228,8 @@ def read_of_eight(world, name, value):
 
 def looked_up(world, name, value, *, of_topic=False):
     """What becomes of a value whose schema one registry has, and the other one has not."""
+    from tests.extensions.value_formats.registry_server import RegistryServer
+
     with RegistryServer() as registry:
         registry.by_id[8] = {"schema": RECORD}
         given = {name: registry.url + ("" if value == "right" else "/other")}
@@ -238,6 +239,8 @@ def looked_up(world, name, value, *, of_topic=False):
 
 
 def looked_up_as(world, name, value):
+    from tests.extensions.value_formats.registry_server import RegistryServer
+
     with RegistryServer("me:secret") as registry:
         registry.by_id[8] = {"schema": RECORD}
         world.admin.create_topic("t", config={**FRAMED, "schema.registry.url": registry.url})

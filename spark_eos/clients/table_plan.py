@@ -78,7 +78,7 @@ def plan_table(
         wholes |= _whole(opened, state if past is None else opened.state, at, found, end)
     version = len(columns.schemas)
     # Other programs have no keys: of an encrypted log they read no file themselves.
-    native = config_value(columns, "value.format") == "bytes" and opened.state.encrypted_at < 0
+    native = config_value(columns, "value.format", str) == "bytes" and opened.state.encrypted_at < 0
 
     def is_readable(file: FileRef) -> bool:
         return native and file.schema_version == version

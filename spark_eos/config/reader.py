@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from spark_eos.config.kafka.names import known
 from spark_eos.config.nearest import suggestion
@@ -21,7 +21,10 @@ __all__ = [
     "expected",
     "listing",
     "parse",
+    "stored_value",
 ]
+
+T = TypeVar("T")
 
 HIDDEN = "***"
 """What stands for a secret wherever values are shown."""
@@ -142,6 +145,23 @@ def parse(table: Table, option: Option, value: object) -> Any:
         raise ConfigError(
             f"{table.noun} {option.name}={shown}: expected {option.type.allowed}{reason}"
         ) from None
+
+
+def stored_value(table: Table, stored: Mapping[str, str], name: str, kind: type[T], where: str) -> T:
+    """A setting that the log has stored, parsed as its row says, or its default; a value of that ``kind``.
+
+    What was stored by a newer version, or by hand, need not be allowed here: the `ConfigError` says ``where`` it is.
+    """
+    option = table[name]
+    try:
+        value = parse(table, option, stored[name]) if name in stored else option.default
+    except ConfigError as error:
+        raise ConfigError(
+            f"{where}: {error}. A newer version of eoslog, or another program, has stored it: use that version, or "
+            "set it again with `eoslog configs`"
+        ) from error
+    assert isinstance(value, kind), f"{name} is {type(value).__name__}, not {kind.__name__}"
+    return value
 
 
 def expected(table: Table, name: str, value: object, what: str) -> ConfigError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_eos.config.compression import Codec, level_options
 from spark_eos.config.option import Option, Table
-from spark_eos.config.values import MAX_LONG, MAX_UINT, Choice, Integer, Ratio, Text
+from spark_eos.config.values import MAX_LONG, MAX_UINT, Choice, Integer, Ratio, Text, Words
 
 __all__ = ["TOPIC"]
 
@@ -19,14 +19,8 @@ TOPIC = Table(
     "topic setting",
     Option(
         "cleanup.policy",
-        Choice(
-            "delete",
-            "compact",
-            "compact,delete",
-            "delete,compact",
-            allowed="delete, compact, or both, as in compact,delete",
-        ),
-        "delete",
+        Words("delete, compact, or both, as in compact,delete", "delete", "compact"),
+        ("delete",),
         "What maintenance does with old records: delete them, or keep the newest record of each key. With `compact`, a "
         "record without a key is refused, and a topic with a schema needs `key.columns`.",
         _RETENTION,
@@ -55,8 +49,8 @@ TOPIC = Table(
     ),
     Option(
         "key.columns",
-        Text("columns, separated by commas", may_be_empty=True),
-        "",
+        Words("columns, separated by commas"),
+        (),
         "Of a topic with a schema: the columns that choose the partition.",
         _TOPICS,
         "eoslog",
@@ -134,8 +128,8 @@ TOPIC = Table(
     ),
     Option(
         "segment.bloom.filter.columns",
-        Text("columns, separated by commas", may_be_empty=True),
-        "",
+        Words("columns, separated by commas"),
+        (),
         "Columns that have bloom filters in Parquet files, so that a search for a value passes over row groups.",
         "maintenance/segments/form.py",
         "eoslog",

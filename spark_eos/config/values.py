@@ -24,6 +24,7 @@ __all__ = [
     "Ratio",
     "Text",
     "ValueType",
+    "Words",
     "listed",
 ]
 
@@ -161,6 +162,25 @@ class Choice(ValueType[str]):
         if text not in self.choices:
             raise ValueError
         return text
+
+
+class Words(ValueType[tuple[str, ...]]):
+    """Words, separated by commas. ``choices``: one or more of these, each once, whose order does not count."""
+
+    def __init__(self, allowed: str, *choices: str) -> None:
+        self.allowed, self.choices = allowed, choices
+        self.may_be_empty = not choices
+
+    def parse(self, given: object) -> tuple[str, ...]:
+        words = str(given).split(",")
+        if not self.choices:
+            return tuple(word.strip() for word in words if word.strip())
+        if len({*words}) < len(words) or not {*words} <= {*self.choices}:
+            raise ValueError
+        return tuple(word for word in self.choices if word in words)
+
+    def show(self, value: tuple[str, ...]) -> str:
+        return ",".join(value)
 
 
 class Member(ValueType[E]):

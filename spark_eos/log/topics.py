@@ -6,13 +6,13 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from spark_eos.config.compression import Compression
+from spark_eos.config.compression import Compression, level_option
 from spark_eos.config.nearest import nearest
-from spark_eos.config.reader import check_stored
+from spark_eos.config.reader import check_stored, stored_value
 from spark_eos.config.topic import TOPIC
 from spark_eos.errors import (
     ConfigError,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_compactable",
+    "check_key_columns",
     "check_segments",
     "check_values",
     "codec_of",
@@ -50,17 +51,20 @@ __all__ = [
     "kept_readable",
     "key_columns",
     "layout_of",
-    "listed",
     "max_message_bytes",
     "missing_topic",
     "new_topic",
     "own_schema",
     "schema_error",
     "schema_of",
+    "setting_of",
     "topic_of",
     "unless_exists",
     "with_registered",
 ]
+
+
+T = TypeVar("T")
 
 
 def new_topic(
@@ -82,7 +86,7 @@ def new_topic(
     stored = normal = None
     if schema is not None:
         normal = own_schema(schema)
-        _check_key_columns(name, settings, normal)
+        check_key_columns(name, settings, normal)
         stored = check_size(serialise_schema(normal))
     elif settings.get("key.columns"):
         raise ConfigError(
@@ -102,7 +106,7 @@ def check_segments(topic: str, settings: Mapping[str, str], schema: pa.Schema | 
     columns = {"key": pa.binary(), "value": pa.binary()}
     if schema is not None:
         columns = {field.name: field.type for field in schema}
-    for name in listed(settings.get("segment.bloom.filter.columns", "")):
+    for name in setting_of(topic, settings, "segment.bloom.filter.columns", tuple):
         where = f"topic {topic!r}, segment.bloom.filter.columns"
         if name not in columns:
             raise ConfigError(f"{where}: there is no column {name!r} for it; it has {', '.join(columns)}")
@@ -115,17 +119,12 @@ def check_segments(topic: str, settings: Mapping[str, str], schema: pa.Schema | 
             raise ConfigError(
                 f"{where}: column {name!r} is {columns[name]}, which has no bloom filter in Parquet"
             )
-    if schema is None or settings.get("segment.format") != "parquet":
+    if schema is None or setting_of(topic, settings, "segment.format", str) != "parquet":
         return
     try:
         check_columns(schema)
     except SchemaMismatchError as error:
         raise SchemaMismatchError(f"topic {topic!r}, segment.format=parquet: {error}") from error
-
-
-def listed(text: str) -> list[str]:
-    """The names in a setting that has some, separated by commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def check_values(topic: str, settings: Mapping[str, str], *, typed: bool) -> None:
@@ -187,57 +186,56 @@ def own_schema(schema: pa.Schema) -> pa.Schema:
     return normalise_schema(schema)
 
 
-def config_value(topic: Topic, name: str) -> str:
-    """A setting of the topic, or its default, as text."""
-    text = topic.config.get(name)
-    return TOPIC[name].shown_default if text is None else text
+def config_value(topic: Topic, name: str, kind: type[T]) -> T:
+    """A setting of the topic, or its default, as a value of that kind. Raises `ConfigError` if a stored one is none."""
+    return setting_of(topic.name, topic.config, name, kind)
+
+
+def setting_of(topic: str, settings: Mapping[str, str], name: str, kind: type[T]) -> T:
+    """The same for settings that a topic may get."""
+    return stored_value(TOPIC, settings, name, kind, f"topic {topic!r}")
 
 
 def compression_of_topic(topic: Topic, producers: Compression | None) -> Compression | None:
     """How new records of the topic are compressed: as its ``compression.type`` says, or as the producer chose."""
-    codec = config_value(topic, "compression.type")
+    codec = config_value(topic, "compression.type", str)
     return producers if codec == "producer" else compression_at_level(topic, codec)
 
 
 def compression_at_level(topic: Topic, codec: str) -> Compression | None:
     """That codec (``none``: None), at the level that the topic has for it."""
-    return Compression.chosen(codec, topic.config)
+    level = None if codec == "none" else config_value(topic, level_option(codec), int)
+    return Compression.of(codec, level)
 
 
 def key_columns(topic: Topic) -> tuple[str, ...]:
     """The columns that choose the partition: ``key``, or those of the setting ``key.columns``."""
     if not topic.schemas:
         return ("key",)
-    return tuple(listed(config_value(topic, "key.columns")))
+    return config_value(topic, "key.columns", tuple)
 
 
 def is_compacted(topic: Topic) -> bool:
     """Whether a topic's records are compacted: ``cleanup.policy``, and that there are keys."""
-    return _says_compact(config_value(topic, "cleanup.policy")) and bool(key_columns(topic))
+    return "compact" in config_value(topic, "cleanup.policy", tuple) and bool(key_columns(topic))
 
 
 def check_compactable(topic: str, settings: Mapping[str, str], *, typed: bool) -> None:
     """Raise `ConfigError` if the topic is to be compacted, but its columns have no keys."""
-    if (
-        typed
-        and _says_compact(settings.get("cleanup.policy", ""))
-        and not listed(settings.get("key.columns", ""))
-    ):
+    if not typed or setting_of(topic, settings, "key.columns", tuple):
+        return
+    if "compact" in setting_of(topic, settings, "cleanup.policy", tuple):
         raise ConfigError(
             f"topic {topic!r}: cleanup.policy={settings['cleanup.policy']} keeps the newest row of each key, and no "
             "column is one: set key.columns as well, or leave it at delete"
         )
 
 
-def _says_compact(policy: str) -> bool:
-    return "compact" in listed(policy)
-
-
 def max_message_bytes(topic: Topic) -> int | None:
     """Longest record, in bytes. Topics with a schema have no limit unless one was set for them."""
     if topic.schemas and "max.message.bytes" not in topic.config:
         return None
-    return int(config_value(topic, "max.message.bytes"))
+    return config_value(topic, "max.message.bytes", int)
 
 
 def layout_of(topic: Topic, version: int | None = None) -> Layout:
@@ -319,9 +317,10 @@ def _typed(schema: bytes, version: int) -> Layout:
     return Layout.typed(deserialise_schema(schema), version)
 
 
-def _check_key_columns(name: str, settings: Mapping[str, str], schema: pa.Schema) -> None:
-    for column in (part.strip() for part in settings.get("key.columns", "").split(",")):
-        if column and column not in schema.names:
+def check_key_columns(name: str, settings: Mapping[str, str], schema: pa.Schema) -> None:
+    """Raise `ConfigError` unless the setting ``key.columns`` names columns of the schema."""
+    for column in setting_of(name, settings, "key.columns", tuple):
+        if column not in schema.names:
             raise ConfigError(
                 f"topic {name!r}: key.columns names {column!r}, which is no column of its schema "
                 f"({', '.join(schema.names)})"

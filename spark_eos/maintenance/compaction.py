@@ -189,7 +189,7 @@ class Compactor:
         newest = KeyMap(self._keys)
         partition = self._log.state.partitions[topic.topic_id, number]
         partition = self._view(topic, number, partition, now_ms)
-        expired_ms = now_ms - int(config_value(topic, "delete.retention.ms"))
+        expired_ms = now_ms - config_value(topic, "delete.retention.ms", int)
         end = self._read_keys(topic, number, partition, newest, now_ms)
         return _Pass(topic, number, newest, end, now_ms, expired_ms)
 
@@ -237,7 +237,7 @@ class Compactor:
         """The next pages; none if the pass is over. Some that were replaced may hold what it has seen already."""
         pages = partition.index.pages
         first = next((n for n, one in enumerate(pages) if one.next_offset > under_way.at), len(pages))
-        limit = int(config_value(topic, "segment.bytes"))
+        limit = config_value(topic, "segment.bytes", int)
         last, rows, size = first, 0, 0
         while last < len(pages) and (pages[last].base_offset < under_way.end or not len(under_way.newest)):
             rows, size = rows + pages[last].rows, size + pages[last].bytes

@@ -44,7 +44,7 @@ class DirtyRatios:
         """The share of what is dirty if that is enough, or tombstones are due; else 0."""
         clean = dirty = 0
         due = False
-        expired_ms = now_ms - int(config_value(topic, "delete.retention.ms"))
+        expired_ms = now_ms - config_value(topic, "delete.retention.ms", int)
         for page in partition.index.pages:
             known = self._sum(page)
             clean += known.clean
@@ -54,7 +54,7 @@ class DirtyRatios:
             rows = self.rows(topic, partition, now_ms)
             dirty = sum(row.batch.length for row in rows if row.batch is not None)
         share = dirty / (clean + dirty) if dirty else 0.0
-        if share > float(config_value(topic, "min.cleanable.dirty.ratio")):
+        if share > config_value(topic, "min.cleanable.dirty.ratio", float):
             return share
         return _LEAST if due else 0.0
 
@@ -96,4 +96,4 @@ def is_clean(row: IndexRow) -> bool:
 
 
 def _lag_ms(topic: Topic) -> int:
-    return int(config_value(topic, "min.compaction.lag.ms"))
+    return config_value(topic, "min.compaction.lag.ms", int)

@@ -129,7 +129,7 @@ class Delays:
         self._promises: dict[str, tuple[int, int]] = {}
         """By folder: the entry by which the newest version was begun, and how long readers of older ones have."""
         for topic in state.topics.values():
-            delay_ms = max(int(config_value(topic, "file.delete.delay.ms")), 0)
+            delay_ms = max(config_value(topic, "file.delete.delay.ms", int), 0)
             folder = paths.table_folder(topic.name, topic.topic_id)
             self._delays[paths.data_folder(topic.name, topic.topic_id)] = self._delays[folder] = delay_ms
             for publication in state.publications_of(topic.topic_id):

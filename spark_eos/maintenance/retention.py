@@ -117,7 +117,7 @@ class Retention:
 
 
 def _deletes(topic: Topic) -> bool:
-    return "delete" in config_value(topic, "cleanup.policy").split(",")
+    return "delete" in config_value(topic, "cleanup.policy", tuple)
 
 
 def _is_still(state: State, due: Due) -> bool:
@@ -130,10 +130,10 @@ def _is_still(state: State, due: Due) -> bool:
 
 def _kept_from(topic: Topic, partition: Partition, now_ms: int, load: Load) -> int:
     offset = partition.start
-    age_ms = int(config_value(topic, "retention.ms"))
+    age_ms = config_value(topic, "retention.ms", int)
     if age_ms >= 0:
         offset = first_kept(partition, load, lambda what: now_ms - what.max_timestamp_ms > age_ms)
-    limit = int(config_value(topic, "retention.bytes"))
+    limit = config_value(topic, "retention.bytes", int)
     if limit >= 0:
         offset = max(offset, first_kept(partition, load, _Excess(_size(partition, load) - limit)))
     return offset

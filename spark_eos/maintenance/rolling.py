@@ -233,7 +233,7 @@ class Roller:
     def _plan(self, topic: Topic) -> Iterator[tuple[Topic, int, Partition, tuple[IndexPage, ...]]]:
         if schema_error(topic) is not None:
             return
-        file_bytes = max(int(config_value(topic, "segment.bytes")), 1)
+        file_bytes = max(config_value(topic, "segment.bytes", int), 1)
         parquet = is_sealed_in_parquet(topic)
         for number in range(topic.partitions):
             if (topic.topic_id, number) in self._unreadable:
@@ -279,7 +279,7 @@ class Roller:
 
     def _kept(self, topic: Topic) -> Callable[[IndexRow], bool]:
         """What tells the rows that stay in their files."""
-        file_bytes = max(int(config_value(topic, "segment.bytes")), 1)
+        file_bytes = max(config_value(topic, "segment.bytes", int), 1)
         return partial(_stays_in_parquet, file_bytes=file_bytes) if is_sealed_in_parquet(topic) else stays
 
     def _roll(self, topic: Topic, number: int, partition: Partition, pages: tuple[IndexPage, ...]) -> Rolled:

@@ -20,7 +20,7 @@ def is_past_segment_ms(topic: Topic, partition: Partition, now_ms: int) -> bool:
 
     By the time of its newest record, as in retention. With -1 none ever is.
     """
-    longest_ms = int(config_value(topic, "segment.ms"))
+    longest_ms = config_value(topic, "segment.ms", int)
     if longest_ms < 0 or not ready(partition):
         return False
     return now_ms - partition.index.tail[0].max_timestamp_ms > longest_ms

@@ -159,7 +159,7 @@ def _planned(
     """
     while True:
         read = plan_table(url, topic, as_of, only_store_options(given), whole_transactions=whole)
-        if read.is_past or "compact" in str(config_value(read.topic, "cleanup.policy")):
+        if read.is_past or "compact" in config_value(read.topic, "cleanup.policy", tuple):
             # What compaction takes away later was there at that entry.
             given["versionAsOf"] = str(read.seq)
         wanted = source_schema(parse_source({"path": read.log.url, **given}, streaming=False))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -12,10 +11,12 @@ from pathlib import Path
 import pytest
 import typer
 
+from scripts import cli_page
 from spark_eos import Admin, Consumer, TopicPartition
 from spark_eos.cli.command import app, main
 from spark_eos.cli.parsing import Command, Commands
 from spark_eos.cli.usage.columns import all_tables
+from tests.generate import stale
 from tests.needing import needs
 
 ROOT = Path(__file__).parent.parent.parent
@@ -250,9 +251,5 @@ def test_clients_load_nothing_of_the_command():
 
 @needs(*ADDED)
 def test_the_page_has_the_commands_and_options():
-    spec = importlib.util.spec_from_file_location("cli_page", ROOT / "scripts" / "cli_page.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    text = script.PAGE.read_text(encoding="utf-8")
-    assert text == script.page(text), "run: python scripts/cli_page.py"
-    assert text.count("\n### eoslog ") == len(COMMANDS)
+    assert stale("scripts.cli_page") == [], "scripts/generate writes it"
+    assert cli_page.PAGE.read_text(encoding="utf-8").count("\n### eoslog ") == len(COMMANDS)

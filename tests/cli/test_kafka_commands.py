@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 
 import pytest
 
+from scripts import kafka_commands, kafka_options
 from spark_eos.config.producer import PRODUCER
-from tests.cli.console import ROOT
 from tests.cli.test_help import COMMANDS
+from tests.generate import stale
 
-
-def script(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-TABLE = script("kafka_commands")
-RECORDED = json.loads(TABLE.RECORDED.read_text(encoding="utf-8"))
+RECORDED = json.loads(kafka_commands.RECORDED.read_text(encoding="utf-8"))
 
 
 def test_every_option_of_kafka_is_in_the_table():
-    assert {tool: sorted(rows) for tool, rows in TABLE.ROWS.items()} == {
+    assert {tool: sorted(rows) for tool, rows in kafka_commands.ROWS.items()} == {
         tool: sorted(options) for tool, options in RECORDED["tools"].items()
     }
 
@@ -38,7 +29,9 @@ def test_the_recorded_options_are_kafkas():
     assert len(tools) == 15
 
 
-CELLS = sorted({row[0] for rows in TABLE.ROWS.values() for row in rows.values() if not isinstance(row, str)})
+CELLS = sorted(
+    {row[0] for rows in kafka_commands.ROWS.values() for row in rows.values() if not isinstance(row, str)}
+)
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -55,7 +48,7 @@ def test_what_the_table_names_is_there(cell):
 
 
 def test_settings_of_the_producer_are_known():
-    assert {*TABLE.PRODUCER_SETTING.values()} <= {*PRODUCER}
+    assert {*kafka_commands.PRODUCER_SETTING.values()} <= {*PRODUCER}
 
 
 @pytest.mark.parametrize(
@@ -67,8 +60,8 @@ def test_settings_of_the_producer_are_known():
     ],
 )  # fmt: skip
 def test_options_are_found_in_help_texts(text, options):
-    assert script("kafka_options").options(text) == options
+    assert kafka_options.options(text) == options
 
 
 def test_the_page_is_the_table():
-    assert TABLE.PAGE.read_text(encoding="utf-8") == TABLE.page(), "run: python scripts/kafka_commands.py"
+    assert stale("scripts.kafka_commands") == [], "scripts/generate writes it"

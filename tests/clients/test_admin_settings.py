@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_eos import Admin, Producer, TopicPartition
+from spark_eos.config.log import LOG
 from spark_eos.errors import ConfigError
 from spark_eos.log.log import Log
 from spark_eos.storage import MemoryStore
@@ -12,18 +13,7 @@ from tests.log.fakes import FakeClock
 
 DAY_S = 86_400
 T0 = TopicPartition("t", 0)
-DEFAULTS = {
-    "audit.retention.ms": "604800000",
-    "entry.timestamp.after.max.ms": "3600000",
-    "health.lag.max.ms": "300000",
-    "health.publication.lag.max.ms": "7200000",
-    "health.small.batches.max": "10000",
-    "health.transaction.max.ms": "900000",
-    "metadata.max.retention.ms": "3600000",
-    "offsets.retention.minutes": "10080",
-    "producer.id.expiration.ms": "86400000",
-    "transactional.id.expiration.ms": "604800000",
-}
+DEFAULTS = LOG.defaults()
 
 
 @pytest.fixture

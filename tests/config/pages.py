@@ -1,4 +1,4 @@
-"""The pages of the reference that have tables of options: ``python -m tests.config.pages`` writes the tables.
+"""The pages of the reference that have tables of options: ``scripts/generate`` writes the tables.
 
 A table stands between two comments, ``<!-- options: KIND -->`` and ``<!-- end -->``; all else is written by hand.
 """
@@ -37,11 +37,6 @@ def kinds(text: str) -> list[str]:
     return [found[1] for found in _TABLE.finditer(text)]
 
 
-def render(text: str) -> str:
+def page(text: str) -> str:
     """The page with its tables as they are now."""
     return _TABLE.sub(lambda at: f"<!-- options: {at[1]} -->\n{markdown(TABLES[at[1]])}\n<!-- end -->", text)
-
-
-if __name__ == "__main__":
-    for page in PAGES:
-        page.write_text(render(page.read_text("utf-8")), "utf-8")

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from spark_eos.config.log import LOG
 from spark_eos.config.reference import in_force, markdown
 from spark_eos.config.sink import SINK
-from tests.config.pages import PAGES, TABLES, kinds, render
+from tests.config.pages import PAGES, TABLES, kinds
+from tests.generate import stale
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_page_is_current(page):
-    text = page.read_text("utf-8")
-    assert text == render(text), "python -m tests.config.pages writes it"
+def test_the_pages_are_current():
+    assert stale("tests.config.pages") == [], "scripts/generate writes them"
 
 
 def test_each_table_is_on_one_page():

@@ -83,7 +83,7 @@ def test_the_module_that_uses_it(option):
     elif option.name in TOPIC_OPTIONS and "stream sink" in option.uses:
         spellings.append("options.topic_config")
     elif re.fullmatch(r"compression\.\w+\.level", option.name):
-        spellings.append("Compression.chosen(")
+        spellings += ["Compression.chosen(", "level_option("]
     assert any(spelling in source for spelling in spellings), f"{option.used_in} names none of {spellings}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pyarrow as pa
@@ -140,7 +141,7 @@ def groups(folder: Path) -> None:
 
 
 def queries(folder: Path) -> None:
-    """Micro-batches: sources that have names, come and go; state; another transactional id. Versions of batch jobs."""
+    """Micro-batches: sources that have names, come and go; state; another transactional id."""
     world = World(folder)
     world.commit(world.append(world.events, kafka("a1", "b2", "c3"), 1))
     copies = world.create("copies", 2)
@@ -166,9 +167,6 @@ def queries(folder: Path) -> None:
     without = second._replace(batch_id=2, sources=(there, here), state_loss=True)
     for batch in (first, second, without):
         world.log.commit(lambda state, b=batch: propose(state, b, finished=False), writer="spark")
-    job = a.SetAppVersion("job", 7, copies.topic_id)
-    world.commit(world.append(copies, kafka("job")), job, writer="spark batch")
-    world.commit(a.SetAppVersion("job", 3), writer="spark batch")
     world.snapshot()
     third_batch = without._replace(batch_id=3, sources=(there, here), state_loss=False)
     world.log.commit(lambda state: propose(state, third_batch, finished=False), writer="spark")
@@ -237,6 +235,15 @@ def places(folder: Path) -> None:
     world.snapshot()
 
 
+def of_tests(folder: Path) -> None:
+    """What tests in ``tests/protocol`` have a function ``golden`` for: each is called with the log."""
+    world = World(folder)
+    for path in sorted((Path(__file__).parents[1] / "protocol").glob("test_*.py")):
+        if "\ndef golden(world)" in path.read_text("utf-8"):
+            import_module(f"tests.protocol.{path.stem}").golden(world)
+    world.snapshot()
+
+
 LOGS: dict[str, Callable[[Path], None]] = {
-    one.__name__: one for one in (records, growth, groups, queries, two_phase, places, tables)
+    one.__name__: one for one in (records, growth, groups, queries, two_phase, places, tables, of_tests)
 }

@@ -1,4 +1,4 @@
-"""Write what follows from today's format, where it is missing or changed: ``python -m tests.golden.make``.
+"""Write what follows from today's format, where it is missing or changed; ``scripts/generate`` does.
 
 The golden logs: one for each group of features (`tests.golden.logs`), in the folder of the format's number, with what a
 reader sees of it beside it. Clock and ids are fixed, so the same code writes the same bytes. And for the page of the
@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -109,16 +108,9 @@ def _folded(one: Any) -> str:
     return text + "\n"
 
 
-def main(golden: Path = GOLDEN, page: Path = PAGE) -> None:
-    """Write what is missing or changed, and say what was."""
+def main(golden: Path = GOLDEN, page: Path = PAGE) -> list[str]:
+    """Write what is missing or changed, and return what was: nothing that a release has written."""
     if format_number() == RELEASED:
-        sys.exit(
-            "A release has written today's format: its files stay. A change of it needs a new schema (since=)."
-        )
+        return []
     folder = golden / f"v{format_number()}"
-    written = write_schemas(page) + [name for name in LOGS if write_log(name, folder)]
-    sys.stdout.write(f"written: {', '.join(written) or 'nothing, all is as it was'}\n")
-
-
-if __name__ == "__main__":
-    main()
+    return write_schemas(page) + [name for name in LOGS if write_log(name, folder)]

@@ -1,6 +1,6 @@
 """The page that compares the clients with kafka-python's and confluent-kafka's, name by name.
 
-``python -m tests.kafka.clients_table`` writes it. The names come from the two libraries.
+``scripts/generate`` writes it. The names come from the two libraries.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def rows() -> list[tuple[str, str, str | None]]:
     return found
 
 
-def page() -> str:
+def page(_text: str = "") -> str:
     """The whole page."""
     lines, section = [HEAD], ""
     for title, name, answer in rows():
@@ -130,7 +130,3 @@ def page() -> str:
             lines.append(f"\n## {title}\n\n| name | here |\n|---|---|")
         lines.append(f"| `{name}` | {answer} |")
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

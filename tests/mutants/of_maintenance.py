@@ -314,7 +314,7 @@ MUTANTS = (
     Mutant(
         "policy-not-asked",
         _RETENTION,
-        '    return "delete" in config_value(topic, "cleanup.policy").split(",")',
+        '    return "delete" in config_value(topic, "cleanup.policy", tuple)',
         "    return True",
         "compacted topics lose their oldest keys",
         _OF_RETENTION,

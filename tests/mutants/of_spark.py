@@ -483,8 +483,8 @@ MUTANTS = (
     Mutant(
         "other-settings-of-a-topic",
         "spark_eos/spark/sink/sink_target.py",
-        "        if _value(name, text) != _value(name, config_value(topic, name))",
-        "        if name not in TOPIC",
+        "        != config_value(topic, name, object)",
+        "        == 0",
         "retention.ms is given, and a topic that exists keeps another",
         _OF_ERRORS,
     ),

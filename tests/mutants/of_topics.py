@@ -181,4 +181,12 @@ MUTANTS = (
         "aborted transactions are remembered for ever though their rows are gone",
         ("tests/protocol/test_bounds.py",),
     ),
+    Mutant(
+        "stored-settings-unchecked",
+        "spark_eos/config/reader.py",
+        '    except ConfigError as error:\n        raise ConfigError(\n            f"{where}: {error}.',
+        '    except ConfigError as error:\n        raise ConfigError(\n            f"{error}.',
+        "the error about a setting that a newer version has stored does not say of which topic",
+        ("tests/log/test_stored_settings.py",),
+    ),
 )

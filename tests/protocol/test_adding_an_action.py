@@ -23,6 +23,7 @@ from spark_eos.protocol.rules.apply import apply, apply_entry
 from spark_eos.protocol.rules.fate import fate_of, is_repeatable
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import MemoryStore
+from tests.generate import stale
 from tests.log.fakes import FakeClock
 from tests.needing import needs
 
@@ -225,6 +226,7 @@ def test_an_action_that_is_not_declared_is_rejected(state):
 
 def test_every_action_is_declared_and_listed():
     assert {*a.DECLARED} == {*get_args(a.Action)}
+    assert stale("tests.protocol.index") == [], "scripts/generate writes it"
     by_number = sorted(a.DECLARED.values(), key=lambda one: one.number)
     assert [one.number for one in by_number] == list(range(len(by_number))), (
         "no number is free or taken twice"

@@ -12,6 +12,15 @@ from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.fate import Fate, fate_of
 from spark_eos.protocol.state import AppVersion
 from spark_eos.protocol.types import NO_PRODUCER
+from tests.golden.world import kafka
+
+
+def golden(world):
+    """What the golden log of tests has of it."""
+    topic = world.create("copies")
+    job = SetAppVersion("job", 7, topic.topic_id)
+    world.commit(world.append(topic, kafka("job")), job, writer="spark batch")
+    world.commit(SetAppVersion("job", 3), writer="spark batch")
 
 
 def write(log, action, rows=4):

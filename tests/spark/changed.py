@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from spark_eos import Admin, Producer, TopicPartition
+from spark_eos.config.sink import TOPIC_OPTIONS
+from spark_eos.config.topic import TOPIC
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from spark_eos.protocol.actions import TO_THE_END, AdvanceLogStart, PartitionOffset
 from tests.spark.changes import Change, Engine
+from tests.test_settings import TOPIC as EFFECTS
 
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "changed-options.md"
 CHANGES: list[Change] = []
 
 
@@ -32,30 +38,31 @@ WHERE = '{"src": [0]}'
 ASSIGN = {"subscribe": None, "assign": WHERE}
 TYPED = pa.schema([("n", pa.int64())])
 SERVERS = {"kafka.bootstrap.servers": "b:9092"}
-OF_TOPICS = {
-    "cleanup.policy": "compact",
-    "delete.retention.ms": "1000",
-    "file.delete.delay.ms": "1000",
-    "key.columns": "value",
-    "max.message.bytes": "2000000",
-    "message.timestamp.after.max.ms": "60000",
-    "message.timestamp.before.max.ms": "3155760000000",
-    "message.timestamp.type": "CreateTime",
-    "min.cleanable.dirty.ratio": "0.1",
-    "min.compaction.lag.ms": "1000",
-    "retention.bytes": "1000000",
-    "retention.ms": "-1",
-    "segment.bloom.filter.columns": "value",
-    "segment.bytes": "1000000",
-    "segment.format": "parquet",
-    "schema.registry.url": "http://localhost:1",
-    "segment.ms": "1000",
-    "value.format": "json",
-    "value.schema": '"bytes"',
-    "value.schema.id": "7",
-    "value.writer.schemas": '{"3":"bytes"}',
+
+
+def two_values(name):
+    """Of a setting of a topic: one that is not its default, and another one."""
+    option, found = TOPIC[name], []
+    for value in EFFECTS[name].outcomes:
+        with suppress(ValueError):
+            if option.type.parse(value) != option.default:
+                found.append(value)
+    return (*found, option.shown_default)[:2]
+
+
+OF_TOPICS = {name: two_values(name) for name in TOPIC_OPTIONS} | {
+    "key.columns": ("value", "key"),
+    "max.message.bytes": ("2000000", "3000000"),
+    "message.timestamp.after.max.ms": ("60000", "70000"),
+    "message.timestamp.before.max.ms": ("3155760000000", "77777777"),
+    "message.timestamp.type": ("CreateTime", "CreateTime"),
+    "schema.registry.url": ("http://localhost:1", "http://localhost:2"),
+    "value.format": ("json", "avro"),
+    "value.schema": ('"bytes"', '"string"'),
+    "value.schema.id": ("7", "8"),
+    "value.writer.schemas": ('{"3":"bytes"}', '{"4":"bytes"}'),
 }
-"""Settings of a topic that are options of the sink, each with a value that is not the default, if it has one."""
+"""Settings of a topic that are options of the sink: those of `tests.test_settings`, or what fits the rows below."""
 
 
 def first_and_more(q, source=None, sink=None):
@@ -1237,7 +1244,7 @@ LETTERS = json.dumps(
 )
 
 
-def _of_a_topic(use, name, value):
+def _of_a_topic(use, name, value, other):
     """Rows about a setting of a topic: it is refused where the topic has another one, and a new topic has it."""
     given = {**NEEDED.get(name, {}), name: value}
     outcome = "refused: the topic has another value; a topic that is created has this one"
@@ -1253,7 +1260,7 @@ def _of_a_topic(use, name, value):
         assert q.bench.state.topics["other"].config[name] == value
         q.fill(20, 30)
         with q.refuses(f"topic 'other' is there, with other settings .*option {name}="):
-            write({**given, name: OTHERS.get(name, "77777777"), "topic": "other"})
+            write({**given, name: other, "topic": "other"})
 
     needs = "value_formats" if name.startswith(("value.", "schema.registry.")) else None
 
@@ -1267,16 +1274,6 @@ def _of_a_topic(use, name, value):
             run(q, lambda given: q.write([2], **given))
 
 
-OTHERS = {
-    "segment.format": "arrow",
-    "cleanup.policy": "delete",
-    "key.columns": "key",
-    "min.cleanable.dirty.ratio": "0.2",
-    "schema.registry.url": "http://localhost:2",
-    "value.format": "avro",
-    "value.schema": '"string"',
-    "value.writer.schemas": '{"4":"bytes"}',
-}
 RAW = {
     "row.format": "kafka",
     "value.format": "avro-confluent",
@@ -1294,5 +1291,33 @@ NEEDED = {
 """Options without which one of a topic has no effect."""
 
 for _use in (SINK, WRITE):
-    for _name, _text in OF_TOPICS.items():
-        _of_a_topic(_use, _name, _text)
+    for _name, _values in OF_TOPICS.items():
+        _of_a_topic(_use, _name, *_values)
+
+
+def page(_text=""):
+    """docs/reference/changed-options.md."""
+    lines = [
+        "# Every option, changed between two runs",
+        "",
+        "What happens when a streaming query is started again on its checkpoint with an option changed, added or",
+        "dropped, and when a batch is read or written again with another one. An option takes effect, or it is refused",
+        "with an error before anything is written; none is ignored. Each row is a test, and an option without a row",
+        "fails one (`tests/spark/changed.py`). This page is written from the tests: `scripts/generate`.",
+        "",
+    ]
+    titles = {
+        "stream source": "`spark.readStream`",
+        "stream sink": "`df.writeStream`",
+        "batch source": "`spark.read`",
+        "batch sink": "`df.write`",
+    }
+    for use, title in titles.items():
+        lines += [f"## {title}", "| option | changed | what happens |", "|---|---|---|"]
+        lines += [
+            f"| `{change.option}` | {change.changed} | {change.outcome} |"
+            for change in CHANGES
+            if change.use == use
+        ]
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"

@@ -3,10 +3,8 @@
 `CHANGES` are small programs. Each does a first run, changes, adds or drops an option, does a second run, and looks
 at what the second run did, or at how it was refused. They run on an engine: `Driven` calls the classes that Spark
 calls, in Spark's order and without Spark; `OnSpark` is Spark. docs/reference/changed-options.md is written from the
-same list: ``python -m tests.spark.changes``.
+same list.
 """
-
-# ruff: noqa: T201  (a program that prints)
 
 from __future__ import annotations
 
@@ -32,8 +30,6 @@ from spark_eos.spark.source.batch import EosLogBatchReader
 from spark_eos.spark.source.source import EosLogStreamReader
 from spark_eos.spark.start import start_query
 from spark_eos.spark.topics import source_schema
-
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "changed-options.md"
 
 LEFT_OUT = ("topic", "partition", "offset", "timestamp", "timestampType")
 """Columns of a Kafka-shaped topic that a copy does not take along."""
@@ -271,38 +267,3 @@ def _spark_schema(schema):
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema)
-
-
-def render(changes):
-    """docs/reference/changed-options.md."""
-    lines = [
-        "# Every option, changed between two runs",
-        "",
-        "What happens when a streaming query is started again on its checkpoint with an option changed, added or",
-        "dropped, and when a batch is read or written again with another one. An option takes effect, or it is refused",
-        "with an error before anything is written; none is ignored. Each row is a test, and an option without a row",
-        "fails one (`tests/spark/changed.py`). This page is written from the tests: `python -m tests.spark.changes`.",
-        "",
-    ]
-    titles = {
-        "stream source": "`spark.readStream`",
-        "stream sink": "`df.writeStream`",
-        "batch source": "`spark.read`",
-        "batch sink": "`df.write`",
-    }
-    for use, title in titles.items():
-        lines += [f"## {title}", "| option | changed | what happens |", "|---|---|---|"]
-        lines += [
-            f"| `{change.option}` | {change.changed} | {change.outcome} |"
-            for change in changes
-            if change.use == use
-        ]
-        lines.append("")
-    return "\n".join(lines).rstrip() + "\n"
-
-
-if __name__ == "__main__":
-    from tests.spark.changed import CHANGES
-
-    PAGE.write_text(render(CHANGES), encoding="utf-8")
-    print(f"{PAGE} has {len(CHANGES)} rows")

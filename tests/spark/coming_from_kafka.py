@@ -1,4 +1,4 @@
-"""The tables of docs/guide/coming-from-kafka.md: ``python -m tests.spark.coming_from_kafka`` writes them.
+"""The tables of docs/guide/coming-from-kafka.md: ``scripts/generate`` writes them.
 
 A row is an option of Spark's Kafka connector, or a setting of Kafka's clients, with a value. What the page says of it
 is what comes of giving it to a source, a sink or a client. A table stands between ``<!-- kafka: KIND -->`` and
@@ -338,12 +338,8 @@ def kinds(text: str) -> list[str]:
     return [found[1] for found in _TABLE.finditer(text)]
 
 
-def render(text: str) -> str:
+def page(text: str) -> str:
     """The page with its tables as they are now."""
     return _TABLE.sub(
         lambda at: "\n".join([f"<!-- kafka: {at[1]} -->", *TABLES[at[1]](), "<!-- end -->"]), text
     )
-
-
-if __name__ == "__main__":
-    PAGE.write_text(render(PAGE.read_text("utf-8")), "utf-8")

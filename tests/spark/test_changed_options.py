@@ -7,9 +7,10 @@ import pytest
 from spark_eos.config.sink import SINK
 from spark_eos.config.source import SOURCE
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
+from tests.generate import stale
 from tests.needing import needs
 from tests.spark.changed import CHANGES
-from tests.spark.changes import PAGE, Driven, OnSpark, render
+from tests.spark.changes import Driven, OnSpark
 
 _SINCE_4_2 = ("minOffsetsPerTrigger", "maxTriggerDelay")
 
@@ -81,4 +82,4 @@ def test_there_is_a_row_for_every_option(use):
 
 
 def test_the_page_is_that_of_the_rows():
-    assert PAGE.read_text("utf-8") == render(CHANGES), "python -m tests.spark.changes writes it"
+    assert stale("tests.spark.changed") == [], "scripts/generate writes it"

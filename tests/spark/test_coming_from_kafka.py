@@ -7,6 +7,7 @@ import pytest
 from spark_eos.config.kafka.transport import KAFKA_OPTIONS
 from spark_eos.config.reader import OptionReader
 from spark_eos.config.source import SOURCE
+from tests.generate import stale
 from tests.spark.changes import Driven
 from tests.spark.coming_from_kafka import (
     NOT_NEEDED,
@@ -17,7 +18,6 @@ from tests.spark.coming_from_kafka import (
     kinds,
     of_spark,
     parsed,
-    render,
 )
 
 USES = ("stream source", "batch source", "stream sink", "batch sink")
@@ -47,7 +47,7 @@ def copied(engine, use, given, topic="out"):
 def test_the_page_is_current():
     text = PAGE.read_text("utf-8")
     assert sorted(kinds(text)) == sorted(TABLES)
-    assert text == render(text), "python -m tests.spark.coming_from_kafka writes it"
+    assert stale("tests.spark.coming_from_kafka") == [], "scripts/generate writes it"
 
 
 def test_what_is_accepted_works(engine):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from spark_eos.log.log import Log
 from spark_eos.spark.merging import check_types
 from spark_eos.spark.schema import topic_schema, typed_schema
 from spark_eos.spark.types import same_types
+from tests.generate import stale
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "types.md"
 _POINT = "X'0101000000000000000000F03F0000000000000040'"
@@ -122,17 +122,17 @@ def test_types_that_are_refused_when_the_query_starts(every, bench, type_):
     assert not Path(bench.url).exists()
 
 
-def test_the_table_of_types():
+def page(text):
     lines = ["| Spark's type | through a topic |", "|---|---|"]
     lines += [f"| `{type_}` | kept |" for type_ in KEPT]
     lines += [f"| `{type_}` | refused when the query starts |" for type_ in REFUSED]
     begin, end = "<!-- types -->\n", "<!-- /types -->"
-    text = PAGE.read_text()
     before, rest = text.split(begin)
-    written = before + begin + "\n".join(lines) + "\n" + end + rest.split(end)[1]
-    if os.environ.get("SPARK_EOS_WRITE_DOCS"):
-        PAGE.write_text(written)
-    assert PAGE.read_text() == written, "SPARK_EOS_WRITE_DOCS=1 writes it again"
+    return before + begin + "\n".join(lines) + "\n" + end + rest.split(end)[1]
+
+
+def test_the_table_of_types():
+    assert stale("tests.spark.test_spark_types") == [], "scripts/generate writes it"
 
 
 def test_other_types_of_one_arrow_type_are_refused(spark):

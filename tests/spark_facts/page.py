@@ -1,4 +1,4 @@
-"""docs/quality/spark-facts.md: what the tests of this folder say of Spark; written by ``page.py``."""
+"""docs/quality/spark-facts.md: what the tests of this folder say of Spark; ``scripts/generate`` writes it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def files():
     return found
 
 
-def page():
+def page(_text=""):
     """The text of the page."""
     parts = [_HEAD]
     for path in files():
@@ -70,7 +70,3 @@ def page():
             "| Spark | with | test | what rests on it |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
         )
     return "\n".join(parts)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

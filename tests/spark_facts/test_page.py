@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from tests.spark_facts.page import PAGE, ROOT, facts, files, page
+from tests.generate import stale
+from tests.spark_facts.page import ROOT, facts, files
 
 
 def test_the_page_is_what_the_tests_say():
-    assert PAGE.read_text("utf-8") == page(), "run: python tests/spark_facts/page.py"
+    assert stale("tests.spark_facts.page") == [], "scripts/generate writes it"
 
 
 def test_what_rests_on_it_is_there():

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, get_args
 
 import greenlet
 import pytest
@@ -26,13 +25,12 @@ from spark_eos.errors import (
 )
 from spark_eos.log.commit.answers import Answers
 from spark_eos.log.data import planner as planning
-from spark_eos.protocol.actions import Action, Request, expiry, groups
+from spark_eos.protocol.actions import expiry, groups
 from spark_eos.protocol.actions import producers as producing
 from spark_eos.protocol.actions.queries import sources
-from spark_eos.protocol.state import EMPTY, Partition
+from spark_eos.protocol.state import Partition
 from tests.starting import run
 from verification.simulator.campaign import campaign, story
-from verification.simulator.reference_model import _NOT_MODELLED, ReferenceModel
 from verification.simulator.scenario import OTHERS, Plan, simulate
 from verification.simulator.shrink import shrink
 from verification.simulator.store import SimulatedObjectStore
@@ -355,15 +353,3 @@ def test_calm_weather_and_nobody_to_copy():
     outcome = simulate(replace(Plan.of(0), fault_profile=FaultProfile(), cast=("idempotent",), operations=60))
     assert outcome.problems == []
     assert outcome.faults == {}
-
-
-def test_the_reference_model_passes_over_no_action_that_it_does_not_know():
-    class NewAction(NamedTuple):
-        pass
-
-    model = ReferenceModel(pytest.fail)
-    request = Request(bytes(16), 1, (NewAction(),), "w")
-    with pytest.raises(NotImplementedError, match="does not know NewAction"):
-        model.enter(EMPTY, request, (None,), EMPTY, 0.0)
-    known = {kind for kind in get_args(Action) if hasattr(ReferenceModel, f"_{kind.__name__}")}
-    assert known | _NOT_MODELLED == {*get_args(Action)}

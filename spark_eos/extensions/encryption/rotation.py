@@ -34,7 +34,7 @@ class KeyRotator(Roller):
     def _plan(self, topic: Topic) -> Iterator[tuple[Topic, int, Partition, tuple[IndexPage, ...]]]:
         if schema_error(topic) is not None:
             return
-        limit = max(int(config_value(topic, "segment.bytes")), 1)
+        limit = max(config_value(topic, "segment.bytes", int), 1)
         for number in range(topic.partitions):
             if (topic.topic_id, number) in self._unreadable:
                 continue

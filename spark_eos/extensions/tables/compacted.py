@@ -70,7 +70,7 @@ def _may_lack_tombstones(log: Log, topic: Topic, since: Mapping[int, Pin], last:
     It keeps each for ``delete.retention.ms`` at least.
     """
     passed = log.time.now_ms(log.state) - last.timestamp_ms
-    if passed < int(config_value(topic, "delete.retention.ms")):
+    if passed < config_value(topic, "delete.retention.ms", int):
         return False
     return any(_has_holes(row) for pin in since.values() for row in pin.rows(log.load))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spark_eos.errors import ConfigError, SchemaMismatchError
 from spark_eos.extensions.value_formats.framing import CONFLUENT, SINGLE_OBJECT, Framing
+from spark_eos.log.topics import setting_of
 
 if TYPE_CHECKING:
     from spark_eos.extensions.value_formats.registry import Registry
@@ -72,7 +73,7 @@ def value_settings(topic: str, config: Mapping[str, str]) -> ValueSettings | Non
         topic,
         format_,
         config.get("value.schema", ""),
-        int(config.get("value.schema.id", "-1")),
+        setting_of(topic, config, "value.schema.id", int) if "value.schema.id" in config else -1,
         config.get("value.writer.schemas", ""),
         config.get("schema.registry.url", ""),
     )

@@ -31,8 +31,8 @@ class TimestampBounds:
 
     def __init__(self, topic: Topic, now_ms: Callable[[], int]) -> None:
         self._topic = topic.name
-        self._after = int(config_value(topic, _AFTER))
-        self._before = int(config_value(topic, _BEFORE))
+        self._after = config_value(topic, _AFTER, int)
+        self._before = config_value(topic, _BEFORE, int)
         self._is_one_sided = _BEFORE not in topic.config
         self._now_ms = now_ms
         self._latest_ms: int | None = None

@@ -14,8 +14,8 @@ from spark_eos.log.topics import (
     check_compactable,
     check_segments,
     check_values,
+    config_value,
     kept_readable,
-    listed,
     schema_of,
 )
 from spark_eos.protocol.actions import AlterTopic
@@ -47,8 +47,10 @@ def alteration(
         else:
             schema, renamed = edited(topic, edits)
         for setting in ("key.columns", "segment.bloom.filter.columns"):
-            names = listed(topic.config.get(setting, "")) if renamed and setting not in (config or {}) else []
-            following = [renamed.get(name, name) for name in names]
+            if not renamed or setting in (config or {}):
+                continue
+            names: tuple[str, ...] = config_value(topic, setting, tuple)
+            following = tuple(renamed.get(name, name) for name in names)
             if following != names:
                 settings = {**(topic.config if settings is None else settings), setting: ",".join(following)}
         check_keys(topic, schema, settings=settings)

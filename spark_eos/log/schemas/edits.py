@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from spark_eos.config.nearest import nearest
-from spark_eos.errors import ConfigError, SchemaMismatchError
+from spark_eos.errors import SchemaMismatchError
 from spark_eos.log.data.layout import normalise_type
 from spark_eos.log.schemas.versions import (
     inner_fields,
@@ -24,7 +24,7 @@ from spark_eos.log.schemas.versions import (
     with_ids,
     with_inner,
 )
-from spark_eos.log.topics import config_value, key_columns
+from spark_eos.log.topics import check_key_columns, config_value, key_columns
 from spark_eos.protocol.arrow_fields import FIELD_ID
 from spark_eos.protocol.state import Topic
 
@@ -105,19 +105,14 @@ def check_keys(topic: Topic, schema: pa.Schema, *, settings: Mapping[str, str] |
                 f"{after[field_id].type}: the same keys would go to other partitions from then on. Add a column of "
                 "that type, or create another topic"
             )
-        if field_id not in after and keys and "compact" in config_value(topic, "cleanup.policy").split(","):
+        if field_id not in after and keys and "compact" in config_value(topic, "cleanup.policy", tuple):
             raise SchemaMismatchError(
                 f"topic {topic.name!r} is compacted: column {column.name!r} cannot be dropped, since rows that have a "
                 "value in no other column would become tombstones, and their keys would be deleted. Set "
                 "cleanup.policy=delete first"
             )
-    if settings is not None and settings.get("key.columns"):
-        names = {column.name for column in schema}
-        missing = [name for name in map(str.strip, settings["key.columns"].split(",")) if name not in names]
-        if missing:
-            raise ConfigError(
-                f"topic {topic.name!r}: key.columns names {missing[0]!r}, which is no column of its schema"
-            )
+    if settings is not None:
+        check_key_columns(topic.name, settings, schema)
 
 
 @dataclass(frozen=True)

@@ -236,7 +236,7 @@ class DataMover:
     def _delay_s(self) -> float:
         """For how long running readers have files that are to be deleted."""
         topics = self._log.state.topics.values()
-        return max((int(config_value(one, "file.delete.delay.ms")) for one in topics), default=0) / 1000
+        return max((config_value(one, "file.delete.delay.ms", int) for one in topics), default=0) / 1000
 
     # -- Copying ------------------------------------------------------------------------------------------
 

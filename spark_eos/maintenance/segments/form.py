@@ -14,7 +14,7 @@ from spark_eos.log.data.parquet.columns import check_columns
 from spark_eos.log.data.parquet.writer import ParquetOptions
 from spark_eos.log.log import Log
 from spark_eos.log.schemas.conversion import names_under
-from spark_eos.log.topics import compression_at_level, config_value, layout_of, listed
+from spark_eos.log.topics import compression_at_level, config_value, layout_of
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.state import Topic
 
@@ -57,7 +57,7 @@ class Form(NamedTuple):
 
 def is_sealed_in_parquet(topic: Topic) -> bool:
     """Whether maintenance writes Parquet files for a topic: ``segment.format``, and a schema that Parquet has."""
-    if config_value(topic, "segment.format") != "parquet":
+    if config_value(topic, "segment.format", str) != "parquet":
         return False
     try:
         check_columns(layout_of(topic).physical)
@@ -92,19 +92,19 @@ def form_of(log: Log, topic: Topic, taken: Sequence[IndexRow], *, offsets: bool,
         offsets=offsets,
         omitted=tuple(name for name in layout.omittable if name not in had),
         compression=_compression(log, topic, taken),
-        file_bytes=max(int(config_value(topic, "segment.bytes")), 1),
+        file_bytes=max(config_value(topic, "segment.bytes", int), 1),
         parquet=_parquet_options(topic) if parquet else None,
     )
 
 
 def _parquet_options(topic: Topic) -> ParquetOptions:
-    bloom = tuple(listed(config_value(topic, "segment.bloom.filter.columns")))
+    bloom = config_value(topic, "segment.bloom.filter.columns", tuple)
     if bloom and int(pa.__version__.partition(".")[0]) < _WRITES_BLOOM_FILTERS:
         raise ConfigError(
             f"topic {topic.name!r}, segment.bloom.filter.columns: pyarrow {pa.__version__} writes no bloom filters: "
             f"pip install 'pyarrow>={_WRITES_BLOOM_FILTERS}', or empty the setting"
         )
-    codec = config_value(topic, "compression.type")
+    codec = config_value(topic, "compression.type", str)
     if codec == "producer":
         return ParquetOptions(bloom=bloom)
     return ParquetOptions(compression_at_level(topic, codec), bloom)
@@ -117,7 +117,7 @@ def _names(topic: Topic, version: int, omitted: tuple[str, ...]) -> set[str]:
 
 
 def _compression(log: Log, topic: Topic, taken: Sequence[IndexRow]) -> Compression | None:
-    codec = config_value(topic, "compression.type")
+    codec = config_value(topic, "compression.type", str)
     if codec == "producer":
         newest = next(
             (row for row in reversed(taken) if row.file is not None and row.batch is not None), None

@@ -264,4 +264,4 @@ def _stretch(pages: Sequence[IndexPage], plan: SealedPlan, limit: int) -> tuple[
 
 
 def _file_bytes(topic: Topic) -> int:
-    return max(int(config_value(topic, "segment.bytes")), 1)
+    return max(config_value(topic, "segment.bytes", int), 1)

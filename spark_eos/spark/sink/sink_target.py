@@ -28,6 +28,7 @@ from spark_eos.log.topics import (
     key_columns,
     new_topic,
     schema_of,
+    setting_of,
     with_registered,
 )
 from spark_eos.protocol.actions.topics import create
@@ -232,22 +233,16 @@ def _check_keys(frame: StructType, topic: Topic, keys: Sequence[str]) -> None:
 def _check_settings(options: SinkOptions, topic: Topic) -> None:
     """Refuse settings that a topic that is there does not have."""
     others = [
-        f"option {name}={text}: it has {config_value(topic, name) or 'none'}"
+        f"option {name}={text}: it has {topic.config.get(name, TOPIC[name].shown_default) or 'none'}"
         for name, text in options.topic_config
-        if _value(name, text) != _value(name, config_value(topic, name))
+        if setting_of(topic.name, {name: text} if text else {}, name, object)
+        != config_value(topic, name, object)
     ]
     if others:
         raise ConfigError(
             f"topic {topic.name!r} is there, with other settings than the options say: {'; '.join(others)}. Leave them "
             "out, or change the topic with Admin.alter_topic"
         )
-
-
-def _value(name: str, text: str) -> object:
-    """The value of a setting; cleanup.policy may name its parts in any order."""
-    if name == "cleanup.policy":
-        return frozenset(text.split(","))
-    return TOPIC[name].type.parse(text) if text else None
 
 
 def _check_topic(options: SinkOptions, topic: Topic) -> None:

@@ -68,7 +68,7 @@ def wanted_ranges(
                 f"topic {name!r} was deleted{' and created again' if topic else ''} since this read was planned: its "
                 "records are gone. Make the DataFrame again, by read_table or with other offsetRanges"
             )
-        if options.version_as_of is None and "compact" in str(config_value(topic, "cleanup.policy")):
+        if options.version_as_of is None and "compact" in config_value(topic, "cleanup.policy", tuple):
             raise ConfigError(
                 f"topic {name!r} is compacted by now: records of these offsetRanges may be gone. Make the DataFrame "
                 "again by read_table, or give versionAsOf"

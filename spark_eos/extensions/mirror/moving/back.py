@@ -270,7 +270,7 @@ def unsealed(log: Log, target: KafkaTarget, mirror: str) -> list[str]:
         name
         for name in sorted(back.sent)
         if name in back.state.topics
-        and int(str(config_value(back.state.topics[name], "max.message.bytes"))) > SEALED_BYTES
+        and config_value(back.state.topics[name], "max.message.bytes", int) > SEALED_BYTES
     ]
 
 

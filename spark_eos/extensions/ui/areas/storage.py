@@ -6,13 +6,13 @@ import shlex
 from collections import Counter
 from typing import Any
 
+from spark_eos.config.topic import TOPIC
 from spark_eos.extensions.ui.answers import settings
 from spark_eos.extensions.ui.areas.troubles import newest_snapshot, sizes, troubles
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.jobs import Job
 from spark_eos.extensions.ui.question import Answer, Question, page
 from spark_eos.log import paths
-from spark_eos.log.topics import config_value
 from spark_eos.monitoring.troubles.of_state import UNSEALED
 from spark_eos.protocol.state import Partition, State, Topic
 
@@ -70,15 +70,16 @@ def count_objects(follower: Follower, question: Question) -> Answer:
 
 def _row(one: tuple[Topic, _Held]) -> Answer:
     topic, held = one
+    shown = {**TOPIC.defaults(), **topic.config}
     return {
         "name": topic.name,
         "bytes": held.bytes,
         "batches": held.batches,
         "average": held.bytes // max(held.batches, 1),
         "unsealed": held.unsealed,
-        "cleanup": config_value(topic, "cleanup.policy"),
-        "retention_ms": config_value(topic, "retention.ms"),
-        "format": config_value(topic, "segment.format"),
+        "cleanup": shown["cleanup.policy"],
+        "retention_ms": shown["retention.ms"],
+        "format": shown["segment.format"],
     }
 
 
