@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _GROUPS_PAGE, _OF_ADVICE = "spark_eos/extensions/ui/areas/groups.py", ("tests/extensions/ui/test_advice.py",)
+_OF_CHANGES = ("tests/extensions/ui/test_group_changes.py",)
 _TROUBLES_PAGE = "spark_eos/monitoring/troubles/readers.py"
 
 MUTANTS = (
@@ -42,6 +43,31 @@ MUTANTS = (
         '" ".join([',
         "the command that the page shows is another one for a name with a blank",
         _OF_ADVICE,
+    ),
+    # -- the page: changes ----------------------------------------------------------------------------------
+    Mutant(
+        "change-without-a-look-at-its-state",
+        "spark_eos/extensions/ui/writes/change.py",
+        "            if change.find(self, state.seq) is not None:",
+        "            if False:",
+        "a change whose delayed write arrives behind the look of the repeated one is done twice",
+        _OF_CHANGES,
+    ),
+    Mutant(
+        "change-is-not-looked-for",
+        "spark_eos/extensions/ui/writes/change.py",
+        "    found = one.outcome(log)\n    if found is None:\n        try:\n            work",
+        "    found = None\n    if found is None:\n        try:\n            work",
+        "a repeated press of a button is refused, or moves a group twice",
+        _OF_CHANGES,
+    ),
+    Mutant(
+        "plan-is-not-compared",
+        "spark_eos/extensions/ui/writes/groups.py",
+        "if (now := _committed(state, group, at)) != before:",
+        "if (now := _committed(state, group, at)) is before is at:",
+        "a reset that was planned takes back what another browser has set since",
+        _OF_CHANGES,
     ),
     # -- the page: in a browser -------------------------------------------------------------------------------
     Mutant(

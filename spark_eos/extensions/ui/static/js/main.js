@@ -103,6 +103,7 @@ function connect() {
   heard = null;
   stream.onmessage = (event) => {
     const pulse = JSON.parse(event.data);
+    current.seq = pulse.seq;
     heard = {error: pulse.error, read: pulse.read, age: pulse.age, at: performance.now()};
     const back = !connected;
     connected = true;
