@@ -43,6 +43,8 @@ from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Area, Question
 from spark_eos.extensions.ui.security import COOKIE, Access, Guard
 from spark_eos.extensions.ui.writes import groups as group_writes
+from spark_eos.extensions.ui.writes import produce
+from spark_eos.extensions.ui.writes import topics as topic_writes
 from spark_eos.extensions.ui.writes.change import change_outcome, refuse
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ _READS: dict[str, Area] = {
     "producers": producers.producers,
     "audit": audit.audit,
     "group-plan": group_writes.plan,
+    "settings": topic_writes.settings,
     "change-outcome": change_outcome,
     "abort-outcome": aborts.abort_outcome,
     "history": history.entries,
@@ -93,6 +96,13 @@ _WRITES: dict[str, Area] = {
     "group-remove": group_writes.remove_members,
     "group-forget": group_writes.delete_offsets,
     "group-delete": group_writes.delete,
+    "topic-create": topic_writes.create,
+    "topic-partitions": topic_writes.add_partitions,
+    "topic-alter": topic_writes.alter_topic,
+    "topic-delete": topic_writes.delete,
+    "produce": produce.produce,
+    "records-delete": topic_writes.delete_records,
+    "log-alter": topic_writes.alter_log,
 }
 
 

@@ -173,20 +173,6 @@ def test_a_lost_reply_of_the_store_is_not_known_until_someone_looks(log, store, 
     assert committed(log) == {0: 6, 1: 8}
 
 
-def test_a_change_that_arrives_behind_the_look_is_not_done_twice(log, store, follower):
-    """The write that the store delays lands between the look of the second call and its commit."""
-    asked = attempt(log, group="billing", rows=planned(follower, way="shift", value="1"))
-    store.inject(Fault.DELAYED, "create", ENTRIES)
-    store.inject(Fault.FAIL_BEFORE, "create", ENTRIES, times=None)
-    with pytest.raises(CommitOutcomeUnknownError):
-        groups.reset(follower, asked)
-    store.heal()
-    store.inject(Fault.FAIL_BEFORE, "create", ENTRIES)
-    follower._clock.on_sleep = store.release  # The second call waits before it tries again.
-    groups.reset(follower, asked)
-    assert committed(log) == {0: 6, 1: 8}
-
-
 def join(log, *members):
     for member in members:
         action = JoinGroup("billing", member, ("orders",), ("range",), 60_000)

@@ -109,3 +109,44 @@ def test_a_reply_that_is_lost_is_looked_for_and_the_change_is_done_once(browser,
         page.get_by_role("button", name="Do the same again").click()
         says(page, "Group lost goes on at the new offsets of 1 partitions.")
         assert offsets(log, "lost") == [7]
+
+
+def test_a_topic_is_created_altered_and_deleted(page, log, url):
+    page.goto(f"{url}#/topics")
+    page.locator("summary", has_text="Create a topic").click()
+    page.get_by_label("Topic", exact=True).fill("prices")
+    page.get_by_label("Columns, one a line").fill("item string\ncents bigint")
+    page.get_by_role("button", name="Create …").click()
+    answer(page, "Create it")
+    says(page, "Topic prices was created.")
+    assert Admin(log).describe_topic("prices").schema.names == ["item", "cents"]
+    assert violations(page) == []
+    page.goto(f"{url}#/topic/prices")
+    page.locator("summary", has_text="All settings").click()
+    page.get_by_label("New value of retention.ms").fill("5000")
+    page.keyboard.press("Enter")
+    answer(page, "Change it")
+    says(page, "retention.ms of topic prices is 5000 now.".capitalize())
+    page.get_by_label("Partitions, in all").fill("3")
+    page.get_by_role("button", name="Add partitions …").click()
+    answer(page, "Add them")
+    says(page, "Topic prices has 3 partitions.")
+    assert violations(page) == []
+    page.get_by_role("button", name="Delete topic …").click()
+    answer(page, "Delete the topic", typed="prices")
+    says(page, "Topic prices was deleted.")
+    assert Admin(log).list_topics() == ["orders"]
+
+
+def test_a_record_is_written_once(page, log, url):
+    before = Admin(log).describe_topic("orders").partitions[1].end
+    page.goto(f"{url}#/topic/orders")
+    page.locator("summary", has_text="Write a record").click()
+    page.get_by_label("Key; empty: null").fill("anna")
+    page.get_by_label("Value", exact=True).fill("by hand")
+    page.get_by_label("Partition; empty: by key").fill("1")
+    page.get_by_role("button", name="Write …").click()
+    page.get_by_role("button", name="Write it").dblclick()
+    says(page, f"Written to orders-1 at offset {before}.")
+    assert violations(page) == []
+    assert Admin(log).describe_topic("orders").partitions[1].end == before + 1

@@ -7,7 +7,7 @@ remembered: the log itself tells whether the request is in it, after a lost repl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, TypeAlias
 
 from spark_eos.errors import (
@@ -141,25 +141,29 @@ def change(
     one = _Change(question, check)
     log = follower.writer(Changing)
     log.change = one
-    found = one.outcome(log)
-    if found is None:
-        try:
-            work(log)
-            found = one.results
-        except CommitOutcomeUnknownError as error:
-            raise CommitOutcomeUnknownError(
-                f"the store did not say whether this was written ({error.__cause__ or error}). Look what became of it; "
-                "to do the same again is safe: it is the same request",
-                error.request_id,
-            ) from error
-        except EosLogError as error:
-            # What an earlier call did may be why this one is refused.
-            with suppress(InvalidRequestError):
-                found = one.outcome(log)
-            if found is None:
-                raise error from None
+    try:
+        work(log)
+        found = one.results
+    except CommitOutcomeUnknownError as error:
+        raise CommitOutcomeUnknownError(
+            f"the store did not say whether this was written ({error.__cause__ or error}). Look what became of it; "
+            "to do the same again is safe: it is the same request",
+            error.request_id,
+        ) from error
+    except EosLogError as error:
+        found = _by_an_earlier_call(one, log, error)
     follower.asked()
     return tell(found)
+
+
+def _by_an_earlier_call(one: _Change, log: Log, error: EosLogError) -> Results:
+    """The results of an earlier call, which may be why this one was refused; raises ``error`` if there was none."""
+    found = None
+    with nullcontext() if isinstance(error, _AlreadyThereError) else suppress(EosLogError):
+        found = one.outcome(log)
+    if found is None:
+        raise error
+    return found
 
 
 def change_outcome(follower: Follower, question: Question) -> Answer:

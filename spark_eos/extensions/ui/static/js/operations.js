@@ -2,6 +2,7 @@ import {ask} from "./api.js";
 import {LOG, command, typed} from "./commands.js";
 import {bars, chart, counted, duration, field, h, number, pager, put, sentence, size, table, tiles, time} from "./dom.js";
 import {address} from "./topics.js";
+import {logSettings} from "./topic-changes.js";
 import {UNKNOWN, confirmed} from "./writing.js";
 
 export function overview(root) {
@@ -216,6 +217,7 @@ export function health(root, context) {
   put(root, h("p", {}, "Verification reads the whole log and changes nothing. It takes long for a large log; the quick one reads no data."),
     h("p", {class: "row"}, h("label", {for: "quick"}, quick, " quick"), start), shown);
   root.prepend(h("h2", {}, "Store"), state, h("h2", {}, "Verification"));
+  root.append(logSettings(context));
   return {live: true, async update() {
     const job = await ask("health"), running = job.state === "running", result = job.result, {store} = job;
     start.textContent = running ? "Stop" : "Verify now";
