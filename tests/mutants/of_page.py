@@ -69,6 +69,22 @@ MUTANTS = (
         "a reset that was planned takes back what another browser has set since",
         _OF_CHANGES,
     ),
+    Mutant(
+        "unknown-offsets-shown-as-a-number",
+        "spark_eos/extensions/ui/areas/history.py",
+        "if known and action.sources else None",
+        "",
+        "of a source that is not of the log the page shows that 0 offsets were read",
+        ("tests/extensions/ui/test_query_batches.py",),
+    ),
+    Mutant(
+        "another-topic-of-the-name-is-deleted",
+        "spark_eos/extensions/ui/writes/topics.py",
+        "if topic_of(state, name, follower.url).topic_id != topic_id:",
+        "if False:",
+        "a page that was open deletes a topic that was created again under the name of the one it shows",
+        ("tests/extensions/ui/test_topic_changes.py",),
+    ),
     # -- the page: in a browser -------------------------------------------------------------------------------
     Mutant(
         "history-does-not-wait-for-an-entry",

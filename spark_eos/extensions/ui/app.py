@@ -72,6 +72,7 @@ _READS: dict[str, Area] = {
     "groups": groups.groups,
     "group": groups.show_group,
     "query": groups.show_query,
+    "query-batches": groups.query_batches,
     "transactions": transactions.open_transactions,
     "producers": producers.producers,
     "audit": audit.audit,

@@ -6,7 +6,9 @@ import pytest
 
 from spark_eos import Admin, Log, Producer, TopicPartition
 from spark_eos.extensions.ui.follower import Follower
-from tests.extensions.ui.browsing import in_chromium, served
+from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
+from spark_eos.protocol.types import PartitionOffset, SourceProgress
+from tests.extensions.ui.browsing import go, in_chromium, opened, served
 from tests.extensions.ui.test_accessibility import violations
 
 pytestmark = in_chromium
@@ -150,3 +152,19 @@ def test_a_record_is_written_once(page, log, url):
     says(page, f"Written to orders-1 at offset {before}.")
     assert violations(page) == []
     assert Admin(log).describe_topic("orders").partitions[1].end == before + 1
+
+
+def test_a_page_that_only_reads_shows_settings_and_micro_batches_and_no_button(browser, log):
+    topic_id = log.follow().topics["orders"].topic_id
+    places = [(PartitionOffset("orders", topic_id, 0, offset),) for offset in (0, 3)]
+    source = SourceProgress('{"0": 0}', '{"0": 3}', "copy", *places)
+    batch = MicroBatch("copy", "q-1", "run-1", 0, (source,), (), ())
+    log.commit(lambda state: propose(state, batch, finished=False))
+    with served([Follower(log.url)]) as server, opened(browser, f"{server.url}#/query/copy") as page:
+        page.get_by_role("table", name="Micro-batches in entries").wait_for()
+        page.get_by_text("are in Spark: query.lastProgress").wait_for()
+        assert violations(page) == []
+        go(page, "#/topic/orders")
+        page.locator("summary", has_text="All settings").click()
+        page.get_by_role("row", name="retention.ms").first.wait_for()
+        assert page.get_by_role("button", name="…").count() == 0

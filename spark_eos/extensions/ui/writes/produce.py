@@ -41,7 +41,7 @@ def produce(follower: Follower, question: Question) -> Answer:
                 producer.flush()
             future.result()
         finally:
-            with suppress(EosLogError):  # It is that of the record, which is told.
+            with suppress(EosLogError):  # The future has raised that of the record.
                 producer.close()
 
     def tell(results: Results) -> Answer:

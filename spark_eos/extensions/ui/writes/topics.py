@@ -184,5 +184,5 @@ def _unchanged(question: Question, table: Table, stored: Mapping[str, str]) -> N
     now = stored.get(name, "" if option is None else option.shown_default)
     if before not in {now, "(hidden)"}:
         raise InvalidRequestError(
-            f"{name} is {now} now, and was shown as {before}: somebody else has changed it. Nothing was changed"
+            f"{name} is {now} now, and was shown as {before}: it was set elsewhere since. Nothing was changed"
         )

@@ -27,7 +27,8 @@ const detail = (kind) => (root, context) => {
   const asked = {[kind]: context.name, sort: "lag", first: 0}, shown = h("div", {});
   const changes = kind === "group" ? groupChanges(context) : null;
   const remove = changes && context.session.writes ? removing(context, changes) : null;
-  put(root, shown, changes);
+  const batches = kind === "query" ? h("div", {}) : null;
+  put(root, shown, batches, changes);
   return {live: true, async update() {
     if (changes?.gone) { put(shown); return; }
     const answer = await ask(kind, asked);
@@ -48,6 +49,19 @@ const detail = (kind) => (root, context) => {
       ["Deleted unread", (one) => number(one.gone), "n"], ["Committed at (UTC)", (one) => time(one.committed_ms)],
       ["Reader", (one) => one.holder || "–"],
     ], answer.page_rows), pager(answer, (first) => { asked.first = first; context.refresh(); }, "page_"));
+    if (batches) put(batches, microBatches(await ask("query-batches", {query: context.name})));
   }};
 };
+
+// What the log knows of the micro-batches. What only Spark knows is not here, and is said to be there.
+function microBatches({first, last, rows, events}) {
+  return [h("h2", {}, "Micro-batches"), rows.length ? table(`Micro-batches in entries ${number(first)} to ${number(last)}, newest first`, [
+    ["Batch", (one) => number(one.batch), "n"], ["Entry", (one) => number(one.entry), "n"], ["Committed (UTC)", (one) => time(one.time)],
+    ["After the one before", (one) => duration(one.since_ms), "n"], ["Offsets read", (one) => number(one.read), "n"], ["Rows written", (one) => number(one.rows), "n"],
+    ["From", (one) => one.sources.map((source) => h("div", {}, source))], ["Into", (one) => one.into.join(", ") || "–"],
+    ["Outcome", (one) => one.refused ? h("span", {class: "bad"}, `refused: ${one.refused}`) : "committed"]], rows)
+    : h("p", {}, `None in entries ${number(first)} to ${number(last)}.`),
+  events.length ? table("What happened to it", [["Time (UTC)", (one) => time(one.time)], ["What", (one) => one.what], ["By", (one) => one.writer || "–"], ["More", (one) => one.text || "–"]], events) : null,
+  h("p", {class: "soft"}, "A dash is what the log does not know. How long a micro-batch took, the rates of sources that are not of this log, what the query has read and not committed, and the error with which it ended are in Spark: query.lastProgress, query.exception(), and Structured Streaming in its web UI.")];
+}
 export const group = detail("group"), query = detail("query");
