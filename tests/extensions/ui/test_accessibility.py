@@ -46,7 +46,7 @@ def overview(page):
 
 
 def topic(page):
-    page.locator("summary", has_text="Settings").press("Enter")
+    page.locator("summary", has_text="Settings, columns").press("Enter")
     page.get_by_label("From").select_option("offset")
     page.get_by_label("Offset or time").fill("45")  # The damaged batch follows.
     page.get_by_role("button", name="Read", exact=True).press("Enter")
