@@ -198,6 +198,7 @@ def test_a_group_with_members_is_refused_until_they_are_removed(log, follower):
     assert groups.remove_members(follower, asked)["text"] == "removed from group billing: m-1"
     with pytest.raises(GroupIdNotFoundError, match="has no member 'm-1'"):
         groups.remove_members(follower, attempt(log, group="billing", members=["m-1"]))
+    assert log.follow().trail[-1].what == "member removed"
     groups.remove_members(follower, attempt(log, group="billing", members=["m-2"]))
     groups.reset(follower, attempt(log, group="billing", rows=rows))
     assert committed(log) == {0: 0, 1: 7}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
@@ -160,6 +161,14 @@ def test_a_record_that_arrives_behind_the_look_is_not_written_twice(log, store, 
 
     monkeypatch.setattr(follower, "writer", late)
     assert produce(follower, asked)["offset"] == 0
+    assert ends(log) == [1, 0]
+
+
+def test_two_presses_at_once_write_one_record(log, follower):
+    asked = attempt(log, "orders", value="x", partition=0)
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: produce(follower, asked), range(4)))
+    assert [one["offset"] for one in answers] == [0] * 4
     assert ends(log) == [1, 0]
 
 

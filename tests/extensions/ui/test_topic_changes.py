@@ -21,6 +21,7 @@ from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Question
 from spark_eos.extensions.ui.writes import topics
 from spark_eos.extensions.ui.writes.change import change_outcome
+from spark_eos.protocol.actions import CreateTopic
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
 from tests.log.fakes import FakeClock
@@ -125,6 +126,20 @@ def test_a_setting_is_changed_and_taken_back(log, follower):
     default = TOPIC["retention.ms"].shown_default
     topics.alter_topic(follower, attempt(log, name="retention.ms", before=default, value="5"))
     assert dict(log.follow().topics["orders"].config) == {"retention.ms": "5"}
+
+
+def test_a_secret_is_neither_shown_nor_named_by_an_error(log, follower):
+    config = (("schema.registry.url", "http://user:pass@registry"),)
+    log.commit(lambda _state: (CreateTopic("avro", "id-of-avro", 1, config),))
+    follower.poll()
+    rows = topics.settings(follower, Question({"topic": "avro"}))["rows"]
+    (row,) = (one for one in rows if one["name"] == "schema.registry.url")
+    assert (row["secret"], "pass" in row["value"]) == (True, False)
+    named = {"topic": "avro", "id": log.follow().topics["avro"].topic_id}
+    change = {"name": "schema.registry.url", "before": "", "value": "http://other"}
+    with pytest.raises(InvalidRequestError) as refused:
+        topics.alter_topic(follower, attempt(log, **named, **change))
+    assert "pass" not in str(refused.value)
 
 
 def test_a_setting_of_the_log(log, follower):

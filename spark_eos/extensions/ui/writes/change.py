@@ -63,8 +63,8 @@ class _Change:
         """The entry that has the request, and its place there; None if no entry up to ``until`` has it."""
         if until - self.since > _MOST_ENTRIES:
             raise InvalidRequestError(
-                f"more than {_MOST_ENTRIES} entries were written since this was asked for, so whether it was done is "
-                "not looked for: look in the history, or at what it would have changed"
+                f"more than {_MOST_ENTRIES} entries were written since this page has heard of the log, so whether this "
+                "was done before is not looked for: look at what it would have changed, and load the page again"
             )
         if until < self.since:
             raise InvalidRequestError(

@@ -20,6 +20,13 @@ from spark_eos.protocol.state import State, Topic
 __all__ = ["produce"]
 
 
+_SETTINGS = {
+    "client.id": WRITER,
+    "auto.create.topics.enable": "false",
+    "delivery.timeout.ms": "30000",  # A person waits.
+}
+
+
 def produce(follower: Follower, question: Question) -> Answer:
     """Write a record: key, value and headers; or an object with the columns of a topic that has them."""
     name, topic_id = question.text("topic"), question.text("id")
@@ -34,7 +41,7 @@ def produce(follower: Follower, question: Question) -> Answer:
             )
 
     def work(log: Changing) -> None:
-        producer = Producer(log, {"client.id": WRITER, "auto.create.topics.enable": "false"})
+        producer = Producer(log, _SETTINGS)
         try:
             future = producer.send_arrow(name, rows, None if number < 0 else number)
             with suppress(EosLogError):

@@ -182,7 +182,9 @@ def _unchanged(question: Question, table: Table, stored: Mapping[str, str]) -> N
     name, before = question.text("name"), question.text("before", "")
     option = table.get(name)
     now = stored.get(name, "" if option is None else option.shown_default)
-    if before not in {now, "(hidden)"}:
+    (shown,) = shown_settings({name: now})  # An error tells no secret either.
+    if before != shown["value"]:
         raise InvalidRequestError(
-            f"{name} is {now} now, and was shown as {before}: it was set elsewhere since. Nothing was changed"
+            f"{name} is {shown['value']} now, and was shown as {before}: it was set elsewhere since. "
+            "Nothing was changed"
         )

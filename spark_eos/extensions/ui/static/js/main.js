@@ -101,6 +101,7 @@ function connect() {
   const mine = stream;
   let known = -1;
   heard = null;
+  current.seq = null;
   stream.onmessage = (event) => {
     const pulse = JSON.parse(event.data);
     current.seq = pulse.seq;

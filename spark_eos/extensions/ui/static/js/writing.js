@@ -37,8 +37,9 @@ export async function change(said, context, one) {
   const opener = document.activeElement, sure = await confirmed(one);
   (opener?.isConnected && !opener.disabled ? opener : said).focus();
   if (!sure) return;
+  if (current.seq === null) { put(said, h("span", {class: "error"}, "This page has not heard of the log yet: try again in a moment.")); return; }
   // The id makes it one request, however often it is sent. It is in no entry up to the newest one that is known here.
-  await send(said, context, one, {...one.fields, typed: one.typed ?? "", attempt: newId(), since: current.seq ?? 0});
+  await send(said, context, one, {...one.fields, typed: one.typed ?? "", attempt: newId(), since: current.seq});
 }
 
 async function send(said, context, one, fields) {
