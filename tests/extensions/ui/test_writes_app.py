@@ -9,6 +9,7 @@ import pytest
 from spark_eos import Admin, Log, TopicPartition
 from spark_eos.extensions.ui import app
 from spark_eos.extensions.ui.follower import Follower
+from spark_eos.extensions.ui.read_only import ReadOnlyStore
 from spark_eos.storage import MemoryStore
 from tests.extensions.ui.test_page import ask, client
 
@@ -21,8 +22,8 @@ def log():
     return made
 
 
-def page(log, **options):
-    found = client(Follower(log.store), **options)
+def page(log, store=None, **options):
+    found = client(Follower(store or log.store), **options)
     found.headers["x-csrf-token"] = found.get("/session").json()["csrf"]
     return found
 
@@ -46,3 +47,11 @@ def test_a_change_needs_the_token_of_the_session(log):
     assert ask(writable, "group-delete", **asked).json() == {"text": "group billing was deleted"}
     assert ask(writable, "group-delete", **asked).json() == {"text": "group billing was deleted"}
     assert Admin(log).list_groups() == []
+
+
+def test_a_user_who_may_not_write_to_the_store_gets_its_sentence(log):
+    found = page(log, ReadOnlyStore(log.store), allow_writes=True)
+    asked = {"group": "billing", "typed": "billing", "attempt": "ab" * 16, "since": log.state.seq}
+    answer = ask(found, "group-delete", **asked)
+    assert (answer.status_code, answer.json()["code"]) == (403, "STORE_PERMISSION")
+    assert "does not create objects" in answer.json()["error"]
