@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _GROUPS_PAGE, _OF_ADVICE = "spark_eos/extensions/ui/areas/groups.py", ("tests/extensions/ui/test_advice.py",)
+_OF_CHANGES = ("tests/extensions/ui/test_group_changes.py",)
 _TROUBLES_PAGE = "spark_eos/monitoring/troubles/readers.py"
 
 MUTANTS = (
@@ -42,6 +43,47 @@ MUTANTS = (
         '" ".join([',
         "the command that the page shows is another one for a name with a blank",
         _OF_ADVICE,
+    ),
+    # -- the page: changes ----------------------------------------------------------------------------------
+    Mutant(
+        "change-without-a-look-at-its-state",
+        "spark_eos/extensions/ui/writes/change.py",
+        "            if change.find(self, state.seq) is not None:",
+        "            if False:",
+        "a record whose delayed write arrives behind the look of the repeated one is written twice",
+        ("tests/extensions/ui/test_produce.py",),
+    ),
+    Mutant(
+        "change-is-not-looked-for",
+        "spark_eos/extensions/ui/writes/change.py",
+        "    found = None\n    with nullcontext()",
+        "    raise error\n    with nullcontext()",
+        "a repeated press of a button is refused, though its first one was done",
+        _OF_CHANGES,
+    ),
+    Mutant(
+        "plan-is-not-compared",
+        "spark_eos/extensions/ui/writes/groups.py",
+        "if (now := _committed(state, group, at)) != before:",
+        "if (now := _committed(state, group, at)) is before is at:",
+        "a reset that was planned takes back what another browser has set since",
+        _OF_CHANGES,
+    ),
+    Mutant(
+        "unknown-offsets-shown-as-a-number",
+        "spark_eos/extensions/ui/areas/history.py",
+        "if known and action.sources else None",
+        "",
+        "of a source that is not of the log the page shows that 0 offsets were read",
+        ("tests/extensions/ui/test_query_batches.py",),
+    ),
+    Mutant(
+        "another-topic-of-the-name-is-deleted",
+        "spark_eos/extensions/ui/writes/topics.py",
+        "if topic_of(state, name, follower.url).topic_id != topic_id:",
+        "if False:",
+        "a page that was open deletes a topic that was created again under the name of the one it shows",
+        ("tests/extensions/ui/test_topic_changes.py",),
     ),
     # -- the page: in a browser -------------------------------------------------------------------------------
     Mutant(

@@ -42,6 +42,10 @@ from spark_eos.extensions.ui.files import login_page, static_routes
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Area, Question
 from spark_eos.extensions.ui.security import COOKIE, Access, Guard
+from spark_eos.extensions.ui.writes import groups as group_writes
+from spark_eos.extensions.ui.writes import produce
+from spark_eos.extensions.ui.writes import topics as topic_writes
+from spark_eos.extensions.ui.writes.change import change_outcome, refuse
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -68,10 +72,13 @@ _READS: dict[str, Area] = {
     "groups": groups.groups,
     "group": groups.show_group,
     "query": groups.show_query,
+    "query-batches": groups.query_batches,
     "transactions": transactions.open_transactions,
     "producers": producers.producers,
     "audit": audit.audit,
-    "abort": aborts.refuse_abort,
+    "group-plan": group_writes.plan,
+    "settings": topic_writes.settings,
+    "change-outcome": change_outcome,
     "abort-outcome": aborts.abort_outcome,
     "history": history.entries,
     "strip": strip.strip,
@@ -84,7 +91,20 @@ _READS: dict[str, Area] = {
     "check-health": health.check_health,
 }
 
-_WRITES: dict[str, Area] = {"abort": aborts.abort}
+_WRITES: dict[str, Area] = {
+    "abort": aborts.abort,
+    "group-reset": group_writes.reset,
+    "group-remove": group_writes.remove_members,
+    "group-forget": group_writes.delete_offsets,
+    "group-delete": group_writes.delete,
+    "topic-create": topic_writes.create,
+    "topic-partitions": topic_writes.add_partitions,
+    "topic-alter": topic_writes.alter_topic,
+    "topic-delete": topic_writes.delete,
+    "produce": produce.produce,
+    "records-delete": topic_writes.delete_records,
+    "log-alter": topic_writes.alter_log,
+}
 
 
 def create_app(
@@ -120,7 +140,8 @@ class _Page:
     ) -> None:
         self._followers, self._access = followers, access
         self._allow_writes, self._is_closing = allow_writes, is_closing
-        self._areas = {**_READS, **(_WRITES if allow_writes else {})}
+        refused: dict[str, Area] = {**dict.fromkeys(_WRITES, refuse), "abort": aborts.refuse_abort}
+        self._areas = {**_READS, **(_WRITES if allow_writes else refused)}
 
     @asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:

@@ -29,7 +29,7 @@ def ui(
         int, typer.Option(metavar="PORT", min=0, max=65_535, help="The port; 0 takes a free one.")
     ] = 0,
     allow_writes: Annotated[
-        bool, typer.Option("--allow-writes", help="Let the page abort transactions, after it has asked.")
+        bool, typer.Option("--allow-writes", help="Let the page change the log, after it has asked.")
     ] = False,
     token: Annotated[
         str | None,

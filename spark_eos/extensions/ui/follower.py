@@ -7,7 +7,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from spark_eos.config.store import safe_url
 from spark_eos.errors import DivergedLogError, EosLogError, InvalidRequestError
@@ -21,6 +21,8 @@ from spark_eos.protocol.state import State, Topic
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 
 __all__ = ["Follower"]
+
+Handle = TypeVar("Handle", bound=Log)
 
 _LOG = logging.getLogger(__name__)
 
@@ -120,9 +122,11 @@ class Follower:
         except EosLogError:
             return None
 
-    def writer(self) -> Log:
+    def writer(self, kind: type[Handle]) -> Handle:
         """A handle that may write, for what a person has confirmed."""
-        return Log.open(self._inner, self._clock).without_maintenance()
+        log = kind.open(self._inner, self._clock)
+        assert isinstance(log, kind)
+        return log.without_maintenance()
 
     def topic(self, name: str) -> Topic:
         """A topic by its name. Looks at no store. Raises `InvalidRequestError`."""

@@ -44,6 +44,13 @@ class Question:
             raise InvalidRequestError(f"{name!r} must be one of {', '.join(choices)}")
         return str(value)
 
+    def listed(self, name: str) -> list[Any]:
+        """A list, which has to be there; what is in it is not checked."""
+        value = self._fields.get(name)
+        if not isinstance(value, list):
+            raise InvalidRequestError(f"{name!r} must be a list")
+        return value
+
     def flag(self, name: str) -> bool:
         """True or false; false, if it is not there."""
         value = self._fields.get(name, False)

@@ -46,7 +46,7 @@ def overview(page):
 
 
 def topic(page):
-    page.locator("summary", has_text="Settings").press("Enter")
+    page.locator("summary", has_text="Settings, columns").press("Enter")
     page.get_by_label("From").select_option("offset")
     page.get_by_label("Offset or time").fill("45")  # The damaged batch follows.
     page.get_by_role("button", name="Read", exact=True).press("Enter")
@@ -56,6 +56,19 @@ def topic(page):
 def typed(page):
     page.get_by_role("button", name="Read", exact=True).press("Enter")
     page.get_by_text("JFK").wait_for()
+
+
+def changing(page):
+    page.locator("summary", has_text="All settings").press("Enter")
+    page.locator("summary", has_text="Write a record").press("Enter")
+    page.get_by_role("table", name="Settings of flights").wait_for()
+
+
+def planned(page):
+    page.get_by_role("button", name="Show what changes").press("Enter")
+    page.get_by_role("table", name="Plan").wait_for()
+    page.get_by_role("button", name="Delete group …").press("Enter")
+    page.get_by_role("dialog").wait_for()
 
 
 def transactions(page):
@@ -96,8 +109,10 @@ VIEWS = [
     ("#/topic/orders", None),
     ("#/topic/clicks", topic),
     ("#/topic/flights", typed),
+    ("#/topic/flights", changing),
     ("#/groups", None),
     (f"#/group/{quote(HOSTILE, safe='')}", None),
+    (f"#/group/{quote(HOSTILE, safe='')}", planned),
     ("#/query/enrich", None),
     ("#/transactions", transactions),
     ("#/transactions", asked),

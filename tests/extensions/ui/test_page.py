@@ -538,8 +538,8 @@ def test_a_transaction_that_has_ended_is_not_aborted(log, follower, monkeypatch)
         follower.poll()
         (one,) = ask(page, "transactions").json()["rows"]
         named = {name: one[name] for name in ("id", "producer", "epoch", "number")}
-        writer = follower.writer()
-        monkeypatch.setattr(follower, "writer", lambda: writer)
+        writer = follower.writer(Log)
+        monkeypatch.setattr(follower, "writer", lambda _: writer)
         commit = writer.commit
 
         def late(propose, **options):

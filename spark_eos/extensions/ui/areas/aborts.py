@@ -5,6 +5,7 @@ from __future__ import annotations
 from spark_eos.errors import CommitOutcomeUnknownError, InvalidRequestError, StorePermissionError
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Answer, Question
+from spark_eos.log.log import Log
 from spark_eos.protocol.actions import Action, InitProducer
 from spark_eos.protocol.state import State, TransactionState
 from spark_eos.protocol.types import ProducerStamp
@@ -29,7 +30,7 @@ def abort(follower: Follower, question: Question) -> Answer:
         timeout_ms = state.producers[seen.producer_id].timeout_ms
         return (InitProducer(seen.producer_id, seen.epoch + 1, transactional_id, timeout_ms),)
 
-    log = follower.writer()
+    log = follower.writer(Log)
     outcome, text = _became(log.state, transactional_id, seen)
     if outcome != "open":
         return _ended(outcome, text, transactional_id)

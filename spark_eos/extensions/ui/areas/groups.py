@@ -8,6 +8,8 @@ from immutables import Map
 
 from spark_eos.errors import InvalidRequestError
 from spark_eos.extensions.ui.answers import points, spark
+from spark_eos.extensions.ui.areas.audit import shown
+from spark_eos.extensions.ui.areas.history import oldest_entry, shown_entries
 from spark_eos.extensions.ui.areas.troubles import commands, lags_now, troubles
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Answer, Question, page
@@ -15,10 +17,13 @@ from spark_eos.monitoring.lag import Lag, totals
 from spark_eos.protocol.state import Group, State
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["groups", "show_group", "show_query"]
+__all__ = ["groups", "query_batches", "show_group", "show_query"]
 
 _MOST_MEMBERS = 200
 """Members of a group that are shown, by name."""
+
+_ENTRIES = 200
+"""Entries that are looked through for micro-batches: as many as the history reads for its bars."""
 
 _OF_WRITERS = {"hanging transaction", "held back"}
 """Troubles whose name is a ``transactional.id``: a query has one, too."""
@@ -153,6 +158,33 @@ def show_query(follower: Follower, question: Question) -> Answer:
         "members": [],
         **{f"page_{key}": value for key, value in page(question, rows, lambda row: row).items()},
     }
+
+
+def query_batches(follower: Follower, question: Question) -> Answer:
+    """The micro-batches of a Spark query in the newest entries, and what the log knows of its failures."""
+    name, state = question.text("query"), follower.state
+    first = max(state.seq - _ENTRIES + 1, oldest_entry(follower))
+    found: list[Answer] = [
+        {
+            **batch,
+            "entry": row["seq"],
+            "time": request["time"],
+            "rows": request["records"],
+            "into": request["topics"],
+            "refused": request["refused"],
+        }
+        for row in reversed(shown_entries(follower, first, state.seq))
+        for request in row.get("requests", ())
+        for batch in request["batches"]
+        if batch["query"] == name
+    ]
+    last_ms = None
+    for one in found:
+        one["since_ms"] = None if last_ms is None else one["time"] - last_ms
+        if one["refused"] is None:
+            last_ms = one["time"]
+    events = [shown(event) for event in reversed(state.trail) if event.name == name][:20]
+    return {"first": first, "last": state.seq, "rows": found[::-1][:50], "events": events}
 
 
 def _behind(lags: list[Lag], kind: str, name: str) -> Answer | None:

@@ -16,12 +16,14 @@ from spark_eos.log.time_travel import entry_at_time, time_ms
 from spark_eos.protocol.actions import (
     DECLARED,
     AppendBatches,
+    CommitMicroBatch,
     Entry,
     ExpireTransaction,
     InitProducer,
     Request,
 )
 from spark_eos.protocol.rules.apply import Outcome, Rejected
+from spark_eos.protocol.types import PartitionOffset
 
 __all__ = ["entries", "entry_at", "oldest_entry", "show_entry", "shown_entries"]
 
@@ -178,6 +180,28 @@ def _request(request: Request, names: Mapping[str, str]) -> Answer:
         "topics": sorted(topics)[:20],
         "groups": sorted(groups)[:20],
         "ends": sorted(set(ends)),
+        "batches": [_batch(one) for one in request.actions if isinstance(one, CommitMicroBatch)],
+    }
+
+
+def _of(offsets: Sequence[PartitionOffset]) -> set[tuple[str, int]]:
+    return {(at.topic_id, at.partition) for at in offsets}
+
+
+def _batch(action: CommitMicroBatch) -> Answer:
+    """A micro-batch as its entry has it; ``read`` is None unless all sources, and where they began, are known."""
+    known = all(one.end_offsets and _of(one.start_offsets) == _of(one.end_offsets) for one in action.sources)
+    ends = [sum(at.offset for at in one.end_offsets) for one in action.sources]
+    starts = [sum(at.offset for at in one.start_offsets) for one in action.sources]
+    return {
+        "query": action.transactional_id,
+        "batch": action.batch_id,
+        "run": action.run_id,
+        "read": sum(ends) - sum(starts) if known and action.sources else None,
+        "sources": [
+            ", ".join(sorted({at.topic for at in one.end_offsets})) or (one.end or "unknown")[:200]
+            for one in action.sources
+        ],
     }
 
 

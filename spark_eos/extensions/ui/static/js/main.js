@@ -101,8 +101,10 @@ function connect() {
   const mine = stream;
   let known = -1;
   heard = null;
+  current.seq = null;
   stream.onmessage = (event) => {
     const pulse = JSON.parse(event.data);
+    current.seq = pulse.seq;
     heard = {error: pulse.error, read: pulse.read, age: pulse.age, at: performance.now()};
     const back = !connected;
     connected = true;

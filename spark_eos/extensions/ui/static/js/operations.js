@@ -2,6 +2,8 @@ import {ask} from "./api.js";
 import {LOG, command, typed} from "./commands.js";
 import {bars, chart, counted, duration, field, h, number, pager, put, sentence, size, table, tiles, time} from "./dom.js";
 import {address} from "./topics.js";
+import {logSettings} from "./topic-changes.js";
+import {UNKNOWN, confirmed} from "./writing.js";
 
 export function overview(root) {
   return {live: true, async update() {
@@ -19,8 +21,6 @@ export function overview(root) {
     h("p", {class: "soft"}, `Time of the newest entry: ${time(one.time)} UTC; log ${one.log_id}`));
   }};
 }
-
-const UNKNOWN = new Set(["NO_REPLY", "COMMIT_OUTCOME_UNKNOWN", "INTERNAL"]);
 
 export function transactions(root, context) {
   const asked = {first: 0};
@@ -41,7 +41,9 @@ export function transactions(root, context) {
     context.refresh();
   }
   async function abort(one) {
-    const sure = await confirmed(one);
+    const sure = await confirmed({title: "Abort this transaction?", no: "Keep it open", yes: "Abort it",
+      text: `Transaction ${one.number} of ${one.id} (producer ${one.producer}, epoch ${one.epoch}) has been open for ${duration(one.age_ms)}. ` +
+        "Its records are never read by committed readers, and its producer is fenced."});
     // The rows were made again while the dialog was open.
     ([...rows.querySelectorAll("button")].find((button) => button.dataset.key === `x${one.producer}`) || said).focus();
     if (!sure) return;
@@ -69,21 +71,6 @@ export function transactions(root, context) {
       context.session.writes ? null : h("p", {class: "soft"}, "This page only reads. To abort one: ", ...command("transactions", "abort", LOG, "--transactional-id", answer.total === 1 ? answer.rows[0].id : "ID"), ", or start the page with --allow-writes."));
     await updateProducers();
   }};
-}
-
-function confirmed(one) {
-  const dialog = document.getElementById("confirm"), yes = document.getElementById("confirm-yes"), no = document.getElementById("confirm-no");
-  document.getElementById("confirm-text").textContent =
-    `Transaction ${one.number} of ${one.id} (producer ${one.producer}, epoch ${one.epoch}) has been open for ${duration(one.age_ms)}. ` +
-    "Its records are never read by committed readers, and its producer is fenced.";
-  return new Promise((resolve) => {
-    let answer = false;
-    yes.onclick = () => { answer = true; dialog.close(); };
-    no.onclick = () => dialog.close();
-    dialog.onclose = () => resolve(answer);
-    dialog.showModal();
-    no.focus();
-  });
 }
 
 // All producers with a transactional id, below the open transactions, with what has fenced earlier ones.
@@ -230,6 +217,7 @@ export function health(root, context) {
   put(root, h("p", {}, "Verification reads the whole log and changes nothing. It takes long for a large log; the quick one reads no data."),
     h("p", {class: "row"}, h("label", {for: "quick"}, quick, " quick"), start), shown);
   root.prepend(h("h2", {}, "Store"), state, h("h2", {}, "Verification"));
+  root.append(logSettings(context));
   return {live: true, async update() {
     const job = await ask("health"), running = job.state === "running", result = job.result, {store} = job;
     start.textContent = running ? "Stop" : "Verify now";

@@ -1,6 +1,7 @@
 import {ask} from "./api.js";
 import {typed} from "./commands.js";
 import {chart, duration, field, h, number, pager, put, sentence, size, spark, table, tiles, time} from "./dom.js";
+import {groupChanges, removing} from "./group-changes.js";
 import {address} from "./topics.js";
 
 export function groups(root, context) {
@@ -23,10 +24,15 @@ export function groups(root, context) {
 }
 
 const detail = (kind) => (root, context) => {
-  const asked = {[kind]: context.name, sort: "lag", first: 0};
+  const asked = {[kind]: context.name, sort: "lag", first: 0}, shown = h("div", {});
+  const changes = kind === "group" ? groupChanges(context) : null;
+  const remove = changes && context.session.writes ? removing(context, changes) : null;
+  const batches = kind === "query" ? h("div", {}) : null;
+  put(root, shown, batches, changes);
   return {live: true, async update() {
+    if (changes?.gone) { put(shown); return; }
     const answer = await ask(kind, asked);
-    put(root, tiles([["Kind", answer.kind], ["State", answer.state], ["Lag in offsets", number(answer.lag)],
+    put(shown, tiles([["Kind", answer.kind], ["State", answer.state], ["Lag in offsets", number(answer.lag)],
       ...(answer.behind ? [["Behind in time", duration(answer.behind.time_ms)], ["Behind in records", (answer.behind.exact ? "" : "about ") + number(answer.behind.records)],
         ["Behind in bytes", size(answer.behind.bytes)], ...(answer.behind.unknown ? [["Partitions with unknown lag", number(answer.behind.unknown), "warn"]] : [])] : []),
       kind === "group" ? ["Generation", number(answer.generation)] : ["Last seen (UTC)", time(answer.last_ms)]]),
@@ -34,7 +40,8 @@ const detail = (kind) => (root, context) => {
       ...(one.commands || []).flatMap(typed), one.to ? h("a", {href: `#/${one.to}`, "data-key": `c${at}`}, `Show ${one.to}`) : null)))] : null,
     h("h2", {}, "Lag over time"), chart(answer.over_time, "Lag in offsets"),
     answer.members.length ? table(answer.members_total > answer.members.length ? `The first ${number(answer.members.length)} of ${number(answer.members_total)} members` : "Members", [["Member", (one) => one.member], ["Client", (one) => one.client],
-      ["Partitions", (one) => number(one.partitions), "n"], ["State", (one) => one.behind ? "rebalancing" : "in sync"]], answer.members) : null,
+      ["Partitions", (one) => number(one.partitions), "n"], ["State", (one) => one.behind ? "rebalancing" : "in sync"],
+      ...(remove ? [["Remove", (one) => remove(one)]] : [])], answer.members) : null,
     h("h2", {}, "Partitions"), table("Committed offsets and lag", [
       ["Topic", (one) => h("a", {href: address("topic", one.topic), "data-key": `${one.topic}/${one.partition}`}, one.topic)],
       ["Partition", (one) => number(one.partition), "n"], ["Committed", (one) => number(one.committed), "n"],
@@ -42,6 +49,19 @@ const detail = (kind) => (root, context) => {
       ["Deleted unread", (one) => number(one.gone), "n"], ["Committed at (UTC)", (one) => time(one.committed_ms)],
       ["Reader", (one) => one.holder || "–"],
     ], answer.page_rows), pager(answer, (first) => { asked.first = first; context.refresh(); }, "page_"));
+    if (batches) put(batches, microBatches(await ask("query-batches", {query: context.name})));
   }};
 };
+
+// What the log knows of the micro-batches. What only Spark knows is not here, and is said to be there.
+function microBatches({first, last, rows, events}) {
+  return [h("h2", {}, "Micro-batches"), rows.length ? table(`Micro-batches in entries ${number(first)} to ${number(last)}, newest first`, [
+    ["Batch", (one) => number(one.batch), "n"], ["Entry", (one) => number(one.entry), "n"], ["Committed (UTC)", (one) => time(one.time)],
+    ["After the one before", (one) => duration(one.since_ms), "n"], ["Offsets read", (one) => number(one.read), "n"], ["Rows written", (one) => number(one.rows), "n"],
+    ["From", (one) => one.sources.map((source) => h("div", {}, source))], ["Into", (one) => one.into.join(", ") || "–"],
+    ["Outcome", (one) => one.refused ? h("span", {class: "bad"}, `refused: ${one.refused}`) : "committed"]], rows)
+    : h("p", {}, `None in entries ${number(first)} to ${number(last)}.`),
+  events.length ? table("What happened to it", [["Time (UTC)", (one) => time(one.time)], ["What", (one) => one.what], ["By", (one) => one.writer || "–"], ["More", (one) => one.text || "–"]], events) : null,
+  h("p", {class: "soft"}, "A dash is what the log does not know. How long a micro-batch took, the rates of sources that are not of this log, what the query has read and not committed, and the error with which it ended are in Spark: query.lastProgress, query.exception(), and Structured Streaming in its web UI.")];
+}
 export const group = detail("group"), query = detail("query");

@@ -1,4 +1,5 @@
 import {ask} from "./api.js";
+import {topicChanges, topicCreation} from "./topic-changes.js";
 import {field, h, number, pager, put, spark, table, tiles, time} from "./dom.js";
 
 export const address = (kind, name) => `#/${kind}/${encodeURIComponent(name)}`;
@@ -10,7 +11,7 @@ export function topics(root, context) {
     asked[event.target.name] = event.target.value; asked.first = 0; context.refresh();
   }}, field("Name has", "filter", {type: "search", autocomplete: "off"}),
   field("Sort by", "sort", {}, [["name", "name"], ["records", "size"], ["rate", "rate"], ["held", "held back"]]));
-  put(root, form, rows);
+  put(root, form, rows, context.session.writes ? topicCreation(context) : null);
   return {live: true, async update() {
     const answer = await ask("topics", asked);
     put(rows, table(`${number(answer.total)} topics`, [
@@ -32,9 +33,12 @@ export function topic(root, context) {
     asked[event.target.name] = event.target.value; asked.first = 0; context.refresh();
   }}, field("Show", "only", {}, [["all", "all partitions"], ["held", "held back"], ["busy", "written to now"]]),
   field("Sort by", "sort", {}, [["partition", "number"], ["offsets", "size"], ["rate", "rate"], ["held", "held back"]]));
-  put(root, head, h("h2", {}, "Records"), reading(context, found), found, h("h2", {}, "Partitions"), form, parts);
+  const changes = topicChanges(context);
+  put(root, head, h("h2", {}, "Records"), reading(context, found), found, h("h2", {}, "Partitions"), form, parts, changes);
   return {live: true, async update() {
+    if (changes.gone) { put(root, changes); return; }
     const answer = await ask("topic", asked);
+    changes.show(answer);
     put(head, tiles([["Partitions", number(answer.partitions)], ["Offsets", number(answer.offsets)],
       ["Held back", number(answer.held), answer.held ? "bad" : ""], ["Values", answer.format],
       ["Rate", spark(answer.spark, "Offsets per second")]]),

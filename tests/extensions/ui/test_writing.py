@@ -1,0 +1,170 @@
+"""What a person changes through the page, in a real Chromium: a question, an answer, and no second time."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_eos import Admin, Log, Producer, TopicPartition
+from spark_eos.extensions.ui.follower import Follower
+from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
+from spark_eos.protocol.types import PartitionOffset, SourceProgress
+from tests.extensions.ui.browsing import go, in_chromium, opened, served
+from tests.extensions.ui.test_accessibility import violations
+
+pytestmark = in_chromium
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    made = Log.create(str(tmp_path_factory.mktemp("writing") / "shop"))
+    Admin(made).create_topic("orders", 2)
+    with Producer(made) as producer:
+        for number in range(20):
+            producer.send("orders", b"%d" % number, partition=number % 2)
+    return made
+
+
+@pytest.fixture(scope="module")
+def url(log):
+    with served([Follower(log.url, interval_s=0.2)], allow_writes=True) as server:
+        yield server.url
+
+
+@pytest.fixture
+def page(browser, url):
+    """A page that fails of nothing; that a group is gone, which it has just asked for, is no failure."""
+    with browser.new_context() as context:
+        made, problems = context.new_page(), []
+        made.on("pageerror", lambda error: problems.append(str(error)))
+        made.goto(url)
+        made.wait_for_selector("#live.on")
+        yield made
+    assert problems == []
+
+
+def answer(page, button, typed=None):
+    """Say yes to the question."""
+    if typed is not None:
+        assert page.get_by_role("button", name=button, exact=True).is_disabled()
+        page.get_by_label("To confirm, type its name").fill(typed)
+    page.get_by_role("button", name=button, exact=True).click()
+
+
+def says(page, text):
+    page.get_by_role("status").get_by_text(text).wait_for()
+
+
+def offsets(log, group):
+    return [known.offset for known in Admin(log).list_group_offsets(group).values()]
+
+
+def test_a_group_is_reset_and_deleted(page, log, url):
+    places = {TopicPartition("orders", 0): 5, TopicPartition("orders", 1): 7}
+    Admin(log).alter_group_offsets("billing", places)
+    page.goto(f"{url}#/group/billing")
+    page.get_by_label("New offsets").select_option("shift")
+    page.get_by_label("Time (UTC), offset or count").fill("-6")
+    page.keyboard.press("Enter")
+    page.get_by_role("table", name="Plan: 2 partitions of 2 would change").wait_for()
+    page.get_by_role("button", name="Set these offsets …").click()
+    page.keyboard.press("Escape")
+    assert offsets(log, "billing") == [5, 7]
+    page.get_by_role("button", name="Set these offsets …").click()
+    answer(page, "Set the offsets")
+    says(page, "Group billing goes on at the new offsets of 2 partitions.")
+    assert offsets(log, "billing") == [0, 1]
+    page.get_by_role("button", name="Delete group …").click()
+    assert violations(page) == []
+    answer(page, "Delete the group", typed="billing")
+    says(page, "Group billing was deleted.")
+    assert "billing" not in Admin(log).list_groups()
+    assert page.get_by_role("table").count() == 0
+
+
+def test_a_reply_that_is_lost_is_looked_for_and_the_change_is_done_once(browser, log, url):
+    Admin(log).alter_group_offsets("lost", {TopicPartition("orders", 0): 5})
+    with browser.new_context() as context:
+        page = context.new_page()
+
+        def lose(route):
+            route.fetch()
+            route.abort()
+
+        page.route("**/api/group-reset", lose)
+        page.goto(f"{url}#/group/lost")
+        page.get_by_label("New offsets").select_option("shift")
+        page.get_by_label("Time (UTC), offset or count").fill("1")
+        page.get_by_role("button", name="Show what changes").click()
+        page.get_by_role("button", name="Set these offsets …").click()
+        answer(page, "Set the offsets")
+        says(page, "The outcome of the reset of group lost is not known.")
+        page.unroute("**/api/group-reset")
+        page.get_by_role("button", name="Look what became of it").click()
+        says(page, "It was done: its entry is in the log.")
+        assert offsets(log, "lost") == [6]
+        page.route("**/api/group-reset", lose)
+        page.get_by_role("button", name="Show what changes").click()
+        page.get_by_role("button", name="Set these offsets …").click()
+        answer(page, "Set the offsets")
+        says(page, "The outcome of the reset of group lost is not known.")
+        page.unroute("**/api/group-reset")
+        page.get_by_role("button", name="Do the same again").click()
+        says(page, "Group lost goes on at the new offsets of 1 partitions.")
+        assert offsets(log, "lost") == [7]
+
+
+def test_a_topic_is_created_altered_and_deleted(page, log, url):
+    page.goto(f"{url}#/topics")
+    page.locator("summary", has_text="Create a topic").click()
+    page.get_by_label("Topic", exact=True).fill("prices")
+    page.get_by_label("Columns, one a line").fill("item string\ncents bigint")
+    page.get_by_role("button", name="Create …").click()
+    answer(page, "Create it")
+    says(page, "Topic prices was created.")
+    assert Admin(log).describe_topic("prices").schema.names == ["item", "cents"]
+    assert violations(page) == []
+    page.goto(f"{url}#/topic/prices")
+    page.locator("summary", has_text="All settings").click()
+    page.get_by_label("New value of retention.ms").fill("5000")
+    page.keyboard.press("Enter")
+    answer(page, "Change it")
+    says(page, "retention.ms of topic prices is 5000 now.".capitalize())
+    page.get_by_label("Partitions, in all").fill("3")
+    page.get_by_role("button", name="Add partitions …").click()
+    answer(page, "Add them")
+    says(page, "Topic prices has 3 partitions.")
+    assert violations(page) == []
+    page.get_by_role("button", name="Delete topic …").click()
+    answer(page, "Delete the topic", typed="prices")
+    says(page, "Topic prices was deleted.")
+    assert Admin(log).list_topics() == ["orders"]
+
+
+def test_a_record_is_written_once(page, log, url):
+    before = Admin(log).describe_topic("orders").partitions[1].end
+    page.goto(f"{url}#/topic/orders")
+    page.locator("summary", has_text="Write a record").click()
+    page.get_by_label("Key; empty: null").fill("anna")
+    page.get_by_label("Value", exact=True).fill("by hand")
+    page.get_by_label("Partition; empty: by key").fill("1")
+    page.get_by_role("button", name="Write …").click()
+    page.get_by_role("button", name="Write it").dblclick()
+    says(page, f"Written to orders-1 at offset {before}.")
+    assert violations(page) == []
+    assert Admin(log).describe_topic("orders").partitions[1].end == before + 1
+
+
+def test_a_page_that_only_reads_shows_settings_and_micro_batches_and_no_button(browser, log):
+    topic_id = log.follow().topics["orders"].topic_id
+    places = [(PartitionOffset("orders", topic_id, 0, offset),) for offset in (0, 3)]
+    source = SourceProgress('{"0": 0}', '{"0": 3}', "copy", *places)
+    batch = MicroBatch("copy", "q-1", "run-1", 0, (source,), (), ())
+    log.commit(lambda state: propose(state, batch, finished=False))
+    with served([Follower(log.url)]) as server, opened(browser, f"{server.url}#/query/copy") as page:
+        page.get_by_role("table", name="Micro-batches in entries").wait_for()
+        page.get_by_text("are in Spark: query.lastProgress").wait_for()
+        assert violations(page) == []
+        go(page, "#/topic/orders")
+        page.locator("summary", has_text="All settings").click()
+        page.get_by_role("row", name="retention.ms").first.wait_for()
+        assert page.get_by_role("button", name="…").count() == 0
