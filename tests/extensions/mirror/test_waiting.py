@@ -251,7 +251,7 @@ def test_without_the_client_the_extra_is_named(monkeypatch):
         raise ImportError(f"No module named {name!r}")
 
     monkeypatch.setattr(kafka_source, "import_module", missing)
-    with pytest.raises(ConfigError, match=r"pip install .*'spark-eos\[kafka\]'"):
+    with pytest.raises(ConfigError, match=r"pip install .*'spark-eos\[mirror\]'"):
         KafkaSource({"bootstrap.servers": "x"}, "g", refresh_s=1, tell=print)
 
 
