@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
+_NEWEST, _OF_NEWEST = "spark_eos/extensions/ui/reading/newest.py", ("tests/extensions/ui/test_newest.py",)
 _GROUPS_PAGE, _OF_ADVICE = "spark_eos/extensions/ui/areas/groups.py", ("tests/extensions/ui/test_advice.py",)
 _TROUBLES_PAGE = "spark_eos/monitoring/troubles/readers.py"
 
@@ -42,6 +43,23 @@ MUTANTS = (
         '" ".join([',
         "the command that the page shows is another one for a name with a blank",
         _OF_ADVICE,
+    ),
+    # -- the page: records -------------------------------------------------------------------------------------
+    Mutant(
+        "newest-reads-every-partition",
+        _NEWEST,
+        "return -self._fetch.batch.max_timestamp_ms, -self",
+        "return -(2**62), -self",
+        "a page of the newest records reads a batch of each partition, however many there are",
+        _OF_NEWEST,
+    ),
+    Mutant(
+        "older-ones-begin-at-the-end",
+        _NEWEST,
+        "min(max(before.get(number, end), start), end)",
+        "end",
+        "the next page of older records is the first one again",
+        _OF_NEWEST,
     ),
     # -- the page: in a browser -------------------------------------------------------------------------------
     Mutant(

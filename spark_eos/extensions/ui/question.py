@@ -9,12 +9,15 @@ from spark_eos.errors import InvalidRequestError
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.protocol.types import MAX_NUMBER
 
-__all__ = ["Answer", "Area", "Question", "page"]
+__all__ = ["MOST_OFFSETS", "Answer", "Area", "Question", "page"]
 
 Answer: TypeAlias = "dict[str, Any]"
 
 MOST_ROWS = 200
 """Rows of one answer."""
+
+MOST_OFFSETS = 3000
+"""Partitions and their offsets in one question."""
 
 
 class Question:
@@ -44,12 +47,29 @@ class Question:
             raise InvalidRequestError(f"{name!r} must be one of {', '.join(choices)}")
         return str(value)
 
+    def offsets(self, name: str) -> dict[int, int]:
+        """Pairs of a partition and an offset; none, if it is not there."""
+        pairs = self._fields.get(name, [])
+        if not isinstance(pairs, list) or len(pairs) > MOST_OFFSETS or not all(map(_is_pair, pairs)):
+            raise InvalidRequestError(
+                f"{name!r} must be a list of at most {MOST_OFFSETS} pairs of a partition and an offset"
+            )
+        return dict(pairs)
+
     def flag(self, name: str) -> bool:
         """True or false; false, if it is not there."""
         value = self._fields.get(name, False)
         if not isinstance(value, bool):
             raise InvalidRequestError(f"{name!r} must be true or false")
         return value
+
+
+def _is_pair(pair: Any) -> bool:
+    return (
+        isinstance(pair, list)
+        and len(pair) == 2
+        and all(type(one) is int and 0 <= one <= MAX_NUMBER for one in pair)
+    )
 
 
 Area: TypeAlias = "Callable[[Follower, Question], Answer]"

@@ -1,0 +1,63 @@
+"""Records in a real Chromium: the newest of all partitions, and new ones on top of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_eos import Admin, Log, Producer
+from spark_eos.extensions.ui.follower import Follower
+from spark_eos.storage import MemoryStore
+from tests.extensions.ui.browsing import in_chromium, opened, served
+
+pytestmark = in_chromium
+
+
+@pytest.fixture
+def log():
+    made = Log.create(MemoryStore())
+    Admin(made).create_topic("orders", 3)
+    return made
+
+
+@pytest.fixture
+def page(browser, log):
+    """The page, which looks at the log when it is told to: by ``page.follower.poll()``."""
+    follower = Follower(log.store, interval_s=3600)
+    with served([follower]) as server, opened(browser, f"{server.url}#/topic/orders") as made:
+        made.follower = follower
+        yield made
+
+
+def write(log, *values, topic="orders"):
+    with Producer(log) as producer:
+        for number, value in enumerate(values):
+            producer.send(topic, value, partition=number % 3)
+
+
+def read(page):
+    page.get_by_role("button", name="Read", exact=True).press("Enter")
+
+
+def test_new_records_appear_on_top_until_it_is_paused(page, log):
+    from playwright.sync_api import expect
+
+    values = page.locator("td[data-label=Value] code")
+    write(log, *[b"value %d" % number for number in range(30)])
+    page.follower.poll()
+    read(page)
+    expect(values).to_have_count(25)
+    write(log, b"a new one")
+    page.follower.poll()
+    expect(values.first).to_have_text("a new one")
+    expect(values).to_have_count(26)
+    page.get_by_role("button", name="Pause").press("Enter")
+    write(log, b"another one")
+    with page.expect_response("**/api/topic"):
+        page.follower.poll()
+    expect(values.first).to_have_text("a new one")
+    page.get_by_role("button", name="Go on live").press("Enter")
+    expect(values.first).to_have_text("another one")
+    page.get_by_role("button", name="Older ones").press("Enter")
+    expect(values).to_have_count(5)
+    page.get_by_role("button", name="Newest").press("Enter")
+    expect(values.first).to_have_text("another one")
