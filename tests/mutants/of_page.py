@@ -61,6 +61,14 @@ MUTANTS = (
         "the next page of older records is the first one again",
         _OF_NEWEST,
     ),
+    Mutant(
+        "csv-is-computed",
+        "spark_eos/extensions/ui/reading/exports.py",
+        'kind != "value" and text.startswith(_FORMULA)',
+        "False",
+        "a record that begins with = is computed by the spreadsheet that opens the file",
+        ("tests/extensions/ui/test_cells.py",),
+    ),
     # -- the page: in a browser -------------------------------------------------------------------------------
     Mutant(
         "history-does-not-wait-for-an-entry",

@@ -9,7 +9,7 @@ from spark_eos.errors import InvalidRequestError
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.protocol.types import MAX_NUMBER
 
-__all__ = ["MOST_OFFSETS", "Answer", "Area", "Question", "page"]
+__all__ = ["MOST_OFFSETS", "MOST_ROWS", "Answer", "Area", "Question", "page"]
 
 Answer: TypeAlias = "dict[str, Any]"
 
@@ -47,14 +47,25 @@ class Question:
             raise InvalidRequestError(f"{name!r} must be one of {', '.join(choices)}")
         return str(value)
 
-    def offsets(self, name: str) -> dict[int, int]:
+    def pairs(self, name: str, *, most: int) -> list[tuple[int, int]]:
         """Pairs of a partition and an offset; none, if it is not there."""
         pairs = self._fields.get(name, [])
-        if not isinstance(pairs, list) or len(pairs) > MOST_OFFSETS or not all(map(_is_pair, pairs)):
+        if not isinstance(pairs, list) or len(pairs) > most or not all(map(_is_pair, pairs)):
             raise InvalidRequestError(
-                f"{name!r} must be a list of at most {MOST_OFFSETS} pairs of a partition and an offset"
+                f"{name!r} must be a list of at most {most} pairs of a partition and an offset"
             )
-        return dict(pairs)
+        return [(partition, offset) for partition, offset in pairs]
+
+    def offsets(self, name: str) -> dict[int, int]:
+        """Offsets by partition; none, if it is not there."""
+        return dict(self.pairs(name, most=MOST_OFFSETS))
+
+    def texts(self, name: str, *, most: int) -> list[str]:
+        """A list of texts."""
+        texts = self._fields.get(name)
+        if not isinstance(texts, list) or len(texts) > most or not all(isinstance(one, str) for one in texts):
+            raise InvalidRequestError(f"{name!r} must be a list of at most {most} texts")
+        return texts
 
     def flag(self, name: str) -> bool:
         """True or false; false, if it is not there."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Log, Producer
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.storage import MemoryStore
-from tests.extensions.ui.browsing import in_chromium, opened, served
+from tests.extensions.ui.browsing import go, in_chromium, opened, served
 
 pytestmark = in_chromium
 
@@ -61,3 +62,40 @@ def test_new_records_appear_on_top_until_it_is_paused(page, log):
     expect(values).to_have_count(5)
     page.get_by_role("button", name="Newest").press("Enter")
     expect(values.first).to_have_text("another one")
+
+
+def test_columns_are_chosen_copied_and_saved(page, log, tmp_path):
+    from playwright.sync_api import expect
+
+    hostile = "<img src=x onerror=hacked=1>\u202e"
+    Admin(log).create_topic("typed", 1, schema=pa.schema([("name", pa.string()), ("long", pa.string())]))
+    with Producer(log) as producer:
+        producer.send_arrow("typed", pa.table({"name": [hostile], "long": ["=" + "x" * 300]}))
+    page.follower.poll()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    go(page, "#/topic/typed")
+    read(page)
+    cell = page.locator("td[data-label=name] code")
+    expect(cell).to_have_text("<img src=x onerror=hacked=1>U+202E")
+    assert page.evaluate("window.hacked") is None
+    expect(page.get_by_text("x" * 300)).to_be_hidden()
+    page.locator("td[data-label=long] summary").press("Enter")
+    expect(page.get_by_text("x" * 300)).to_be_visible()
+    page.locator("summary", has_text="Columns: 5 of 5").press("Enter")
+    page.get_by_label("name", exact=True).uncheck()
+    expect(cell).to_have_count(0)
+    with page.expect_download() as loading:
+        page.get_by_role("button", name="Save as CSV").press("Enter")
+    loading.value.save_as(tmp_path / "file")
+    text = (tmp_path / "file").read_text()
+    assert text.splitlines()[0] == "partition,offset,time,long"
+    assert ",'=xxx" in text
+    page.get_by_role("button", name="Open the record at offset 0 of partition 0").press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Copy name").press("Enter")
+    page.get_by_text("Copied", exact=True).wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == hostile
+    page.keyboard.press("Escape")
+    page.reload()
+    read(page)
+    expect(page.locator("td[data-label=long]")).to_have_count(1)
+    expect(cell).to_have_count(0)

@@ -10,17 +10,19 @@ from spark_eos.config.isolation import Isolation
 from spark_eos.errors import InvalidRequestError
 from spark_eos.extensions.ui.decoding import DECODINGS, Decoder
 from spark_eos.extensions.ui.follower import Follower
-from spark_eos.extensions.ui.question import MOST_OFFSETS, Answer, Question
+from spark_eos.extensions.ui.question import MOST_OFFSETS, MOST_ROWS, Answer, Question
+from spark_eos.extensions.ui.reading.exports import FORMATS, MOST_COLUMNS
 from spark_eos.extensions.ui.reading.newest import Found, newest
-from spark_eos.extensions.ui.reading.wanted import Budget, Wanted, dicts, matching
+from spark_eos.extensions.ui.reading.wanted import MOST_BYTES, Budget, Wanted, dicts, matching
 from spark_eos.log.data.partitioners import key_partitions
 from spark_eos.log.data.planner import Fetch, end_offset, partition_of, planned_rows
+from spark_eos.log.data.records import Records
 from spark_eos.log.time_travel import time_ms
 from spark_eos.log.topics import key_columns, layout_of
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["key_partition", "records", "show_record"]
+__all__ = ["export", "key_partition", "records", "show_record"]
 
 _WHOLE = 1 << 20
 """Characters of a value in the view of one record."""
@@ -90,15 +92,44 @@ def _partition(follower: Follower, topic: Topic, question: Question) -> int | No
 def show_record(follower: Follower, question: Question) -> Answer:
     """One record, with up to a million characters of its value."""
     topic = follower.topic(question.text("topic"))
-    at = TopicPartition(topic.name, question.number("partition"))
     isolation = ISOLATIONS[question.choice("isolation", tuple(ISOLATIONS))]
-    offset = question.number("offset")
     decoder = Decoder(topic, question.choice("decode", DECODINGS), _WHOLE)
+    at = TopicPartition(topic.name, question.number("partition"))
+    offset = question.number("offset")
+    found = _read_one(follower, topic, at, offset, isolation)
+    (row,) = dicts(topic, found.table)
+    return {"row": _shown(topic, decoder, Found(at.partition, offset, row))}
+
+
+def export(follower: Follower, question: Question) -> Answer:
+    """Records that are shown, whole, as a file: ``records`` are their places, ``columns`` those that are shown."""
+    topic = follower.topic(question.text("topic"))
+    isolation = ISOLATIONS[question.choice("isolation", tuple(ISOLATIONS))]
+    decoder = Decoder(topic, question.choice("decode", DECODINGS), _WHOLE)
+    columns = question.texts("columns", most=MOST_COLUMNS)
+    form = question.choice("format", tuple(FORMATS))
+    left = MOST_BYTES
+    rows: list[Answer] = []
+    for partition, offset in question.pairs("records", most=MOST_ROWS):
+        at = TopicPartition(topic.name, partition)
+        found = _read_one(follower, topic, at, offset, isolation)
+        left -= found.table.nbytes
+        if left < 0:
+            raise InvalidRequestError(
+                f"these records have more than {MOST_BYTES >> 20} MiB: eoslog consume writes files of any size"
+            )
+        (row,) = dicts(topic, found.table)
+        rows.append(_shown(topic, decoder, Found(partition, offset, row)))
+    return {"text": FORMATS[form](columns, rows), "name": f"{topic.name}.{form}"}
+
+
+def _read_one(
+    follower: Follower, topic: Topic, at: TopicPartition, offset: int, isolation: Isolation
+) -> Records:
     for fetch in _fetches(follower, at, offset, offset + 1, isolation):
         found = follower.read(topic, fetch)
         if found.num_rows and found.offset(0) == offset:
-            (row,) = dicts(topic, found.table.slice(0, 1))
-            return {"row": _shown(topic, decoder, Found(at.partition, offset, row))}
+            return found.slice(0, 1)
     raise InvalidRequestError(
         f"{at} has no record at offset {offset}: it may be a control batch, aborted, compacted or deleted"
     )
@@ -195,6 +226,7 @@ def _shown(topic: Topic, decoder: Decoder, one: Found) -> Answer:
         "partition": one.partition,
         "offset": one.offset,
         "time": row.pop(layout_of(topic).timestamp_column),
+        "cells": decoder.cells(row),
     }
     if topic.schemas:
         return {**shown, "key": None, "value": decoder.columns(row), "headers": []}

@@ -107,7 +107,7 @@ class _Part:
         part = state.partitions[topic.topic_id, number]
         self.end = end = end_offset(part, isolation)
         before, after = bounds
-        # Retention may have gone on since, and a topic may have been made anew.
+        # Retention may have deleted more, or another topic has the name now.
         start = min(max(after.get(number, 0), part.start), end)
         self.before = min(max(before.get(number, end), start), end)
         self.was_read = number in before
