@@ -69,6 +69,14 @@ MUTANTS = (
         "a record that begins with = is computed by the spreadsheet that opens the file",
         ("tests/extensions/ui/test_cells.py",),
     ),
+    Mutant(
+        "filter-reads-what-cannot-match",
+        "spark_eos/extensions/ui/reading/wanted.py",
+        "bool(self.row_filter.kept([fetch]))",
+        "True",
+        "a filter by time reads all batches of the topic",
+        ("tests/extensions/ui/test_expression.py",),
+    ),
     # -- the page: in a browser -------------------------------------------------------------------------------
     Mutant(
         "history-does-not-wait-for-an-entry",

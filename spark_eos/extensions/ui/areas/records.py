@@ -12,6 +12,7 @@ from spark_eos.extensions.ui.decoding import DECODINGS, Decoder
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import MOST_OFFSETS, MOST_ROWS, Answer, Question
 from spark_eos.extensions.ui.reading.exports import FORMATS, MOST_COLUMNS
+from spark_eos.extensions.ui.reading.expression import row_filter
 from spark_eos.extensions.ui.reading.newest import Found, newest
 from spark_eos.extensions.ui.reading.wanted import MOST_BYTES, Budget, Wanted, dicts, matching
 from spark_eos.log.data.partitioners import key_partitions
@@ -43,7 +44,11 @@ def records(follower: Follower, question: Question) -> Answer:
     topic = follower.topic(question.text("topic"))
     isolation = ISOLATIONS[question.choice("isolation", tuple(ISOLATIONS))]
     count = question.number("count", 50, least=1, most=200)
-    wanted = Wanted(question.text("search", "", most=1000), question.text("key", "", most=1000))
+    wanted = Wanted(
+        question.text("search", "", most=1000),
+        question.text("key", "", most=1000),
+        row_filter(topic, question.text("filter", "", most=1000)),
+    )
     decoder = Decoder(topic, question.choice("decode", DECODINGS))
     budget = Budget()
     whence = question.choice("from", ("end", "start", "offset", "time"))
@@ -198,9 +203,13 @@ def _forwards(
     """Up to ``count`` records from ``start`` on, and where the next ones begin; None: there are none yet."""
     found: list[Found] = []
     end = end_offset(partition_of(follower.log.state, at), isolation)
-    for fetch in _fetches(follower, at, start, end, isolation):
+    start, stop = wanted.narrowed(topic, at, start, end)
+    for fetch in _fetches(follower, at, start, stop, isolation):
         if budget.is_spent:
             return found, fetch.offset
+        if not wanted.may_be_in(fetch):
+            budget.skip()
+            continue
         matches = matching(follower, topic, fetch, wanted, budget)
         if matches is None:
             continue

@@ -59,7 +59,10 @@ def newest(
     the offsets fall, also where its timestamps do not. A batch is read when none of the others can have a newer record.
     """
     state = follower.state
-    parts = [_Part(follower, state, topic, number, (before, after), isolation) for number in partitions]
+    looking = wanted, budget
+    parts = [
+        _Part(follower, state, topic, number, (before, after), isolation, looking) for number in partitions
+    ]
     ends = {part.at.partition: part.end for part in parts} if len(parts) <= _NAMED else None
     heap = [part.key() for part in parts if part.next_batch()]
     heapq.heapify(heap)
@@ -69,7 +72,7 @@ def newest(
         if part.records is None:
             if budget.is_spent:
                 break
-            is_there = part.read(wanted, budget)
+            is_there = part.read()
         else:
             found.append(part.take())
             is_there = part.next_record()
@@ -101,7 +104,9 @@ class _Part:
         number: int,
         bounds: tuple[Mapping[int, int], Mapping[int, int]],
         isolation: Isolation,
+        looking: tuple[Wanted, Budget],
     ) -> None:
+        self._wanted, self._budget = looking
         self._follower, self._topic = follower, topic
         self.at = TopicPartition(topic.name, number)
         part = state.partitions[topic.topic_id, number]
@@ -110,6 +115,7 @@ class _Part:
         # Retention may have deleted more, or another topic has the name now.
         start = min(max(after.get(number, 0), part.start), end)
         self.before = min(max(before.get(number, end), start), end)
+        start, self.before = self._wanted.narrowed(topic, self.at, start, self.before)
         self.was_read = number in before
         self._fetches = planned_back(state, self.at, start, self.before, isolation, follower.log.load)
         self.records: Records | None = None
@@ -126,15 +132,18 @@ class _Part:
     def next_batch(self) -> bool:
         """Go on to the batch before; whether there is one."""
         self.records = None
-        fetch = next(self._fetches, None)
-        if fetch is not None:
-            self._fetch = fetch
-        return fetch is not None
+        for fetch in self._fetches:
+            if self._budget.is_spent or self._wanted.may_be_in(fetch):
+                self._fetch = fetch
+                return True
+            self._budget.skip()
+            self.before, self.was_read = fetch.offset, True
+        return False
 
-    def read(self, wanted: Wanted, budget: Budget) -> bool:
+    def read(self) -> bool:
         """Read its batch; whether the partition has more."""
         self.was_read = True
-        found = matching(self._follower, self._topic, self._fetch, wanted, budget)
+        found = matching(self._follower, self._topic, self._fetch, self._wanted, self._budget)
         if found is None or not found[1]:
             self.before = self._fetch.offset
             return self.next_batch()

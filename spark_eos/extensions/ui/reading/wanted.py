@@ -1,4 +1,4 @@
-"""Which records are wanted: those with a text in key, value, headers or columns, or with a key."""
+"""Which records are wanted: with a text in key, value, headers or columns, with a key, or by an expression."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_eos.clients.arrow_reader import available_columns
 from spark_eos.errors import CorruptRecordError, InvalidRequestError
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.log.data.planner import Fetch
 from spark_eos.log.data.records import Records
+from spark_eos.log.selection.columns import place_column, place_names
+from spark_eos.log.selection.row_filter import RowFilter
 from spark_eos.log.topics import key_columns, layout_of
 from spark_eos.protocol.state import Topic
+from spark_eos.protocol.types import TopicPartition
 
 __all__ = ["Budget", "Wanted", "dicts", "matching"]
 
@@ -21,15 +25,25 @@ MOST_BATCHES = 500
 MOST_BYTES = 64 << 20
 """What one call reads at most. A search that has not ended says where to go on."""
 
+MOST_SKIPS = 20_000
+"""Batches that a filter leaves out in one call."""
+
+_MOST_NARROWED = 500
+"""Of a topic with more partitions, batches are left out one by one: the bisection of each partition takes longer."""
+
 
 class Budget:
     """What is left of what one call may read, and what could not be read."""
 
     def __init__(self) -> None:
         self.batches, self.bytes = MOST_BATCHES, MOST_BYTES
-        self.looked_at = 0
+        self.skips = self.looked_at = 0
         """Records that were compared with what is wanted."""
         self.damaged: list[str] = []
+
+    def skip(self) -> None:
+        """A batch was not read, since it can have no record that is wanted."""
+        self.skips += 1
 
     def spend(self, fetch: Fetch) -> None:
         self.batches -= 1
@@ -42,18 +56,31 @@ class Budget:
 
     @property
     def is_spent(self) -> bool:
-        return self.batches <= 0 or self.bytes <= 0
+        return self.batches <= 0 or self.bytes <= 0 or self.skips >= MOST_SKIPS
 
 
 class Wanted(NamedTuple):
-    """Which records are looked for: with a text in key, value, headers or columns, or with a key."""
+    """Which records are looked for: with a text in key, value, headers or columns, with a key, or by an expression."""
 
-    text: str
-    key: str
+    text: str = ""
+    key: str = ""
+    row_filter: RowFilter | None = None
 
     @property
     def is_all(self) -> bool:
-        return not self.text and not self.key
+        return not self.text and not self.key and self.row_filter is None
+
+    def may_be_in(self, fetch: Fetch) -> bool:
+        """Whether a batch, which is not read for that, may have any."""
+        return self.row_filter is None or bool(self.row_filter.kept([fetch]))
+
+    def narrowed(self, topic: Topic, at: TopicPartition, start: int, end: int) -> tuple[int, int]:
+        """The part of these offsets that may have any."""
+        if self.row_filter is None or topic.partitions > _MOST_NARROWED:
+            return start, end
+        if not {*place_names(is_typed=bool(topic.schemas))[:3]} & {*self.row_filter.columns}:
+            return start, end
+        return self.row_filter.narrowed(at, start, end)
 
 
 def matching(
@@ -72,7 +99,22 @@ def matching(
     if wanted.is_all:
         return found, range(found.num_rows)
     budget.looked_at += found.num_rows
-    return found, pc.indices_nonzero(_mask(topic, found.table, wanted)).to_pylist()
+    places = pa.array(range(found.num_rows), pa.int64())
+    table = found.table
+    if wanted.row_filter is not None:
+        places = _kept(topic, found, fetch, wanted.row_filter, places)
+        table = table.take(places)
+    return found, places.filter(_mask(topic, table, wanted).combine_chunks()).to_pylist()
+
+
+def _kept(topic: Topic, found: Records, fetch: Fetch, row_filter: RowFilter, places: pa.Array) -> pa.Array:
+    """The places of the rows that the filter keeps."""
+    columns = {"": places}  # No column has this name.
+    for field in available_columns(topic):
+        if field.name in row_filter.columns or not row_filter.columns:
+            place = place_column(field, found, fetch, is_typed=bool(topic.schemas))
+            columns[field.name] = found.column(field.name) if place is None else place
+    return row_filter.apply(pa.table(columns)).column("").combine_chunks()
 
 
 def dicts(topic: Topic, table: pa.Table) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ export function records(topic, found) {
   function fieldsOf(form) {
     const data = new FormData(form), from = data.get("from"), place = String(data.get("place"));
     const fields = {topic, from, decode: data.get("decode"), isolation: data.get("isolation"),
-      search: data.get("search"), key: data.get("key"), count: 25};
+      search: data.get("search"), key: data.get("key"), filter: data.get("filter"), count: 25};
     if (data.get("partition") !== "") fields.partition = Number(data.get("partition"));
     if (from === "offset") fields.offset = Number(place || 0);
     if (from === "time") fields.time = place;
@@ -98,6 +98,7 @@ export function records(topic, found) {
     field("Offset or time", "place", {autocomplete: "off", placeholder: "42 or 2026-11-21T16:30"}),
     field("Search", "search", {type: "search", autocomplete: "off"}),
     field("Key is", "key", {autocomplete: "off"}),
+    field("Where", "filter", {autocomplete: "off", maxlength: "1000", placeholder: "offset >= 5 AND key = 'a'"}),
     field("Decode", "decode", {}, [["auto", "by the topic"], ["text", "text"], ["json", "JSON"], ["hex", "hexadecimal"], ["base64", "base64"]]),
     field("Read", "isolation", {}, [["committed", "committed"], ["uncommitted", "uncommitted, too"]]),
     h("button", {type: "submit", "data-key": "read"}, "Read"),
