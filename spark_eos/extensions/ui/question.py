@@ -87,7 +87,12 @@ Area: TypeAlias = "Callable[[Follower, Question], Answer]"
 
 
 def page(question: Question, rows: Sequence[Any], make: Callable[[Any], Any]) -> Answer:
-    """The rows from number ``first`` on, ``count`` of them, and how many there are; only these are made."""
+    """The rows from number ``first`` on, ``count`` of them, and how many there are; only these are made.
+
+    With ``reverse`` they are in the other order.
+    """
+    if question.flag("reverse"):
+        rows = rows[::-1]
     count = question.number("count", 50, least=1, most=MOST_ROWS)
     first = min(question.number("first", 0), max(len(rows) - 1, 0) // count * count)
     shown = [make(row) for row in rows[first : first + count]]

@@ -274,6 +274,13 @@ def test_overview_topics_and_storage(page):
     assert [found["to"] for found in one["attention"]] == ["health"]  # It was not verified yet.
     rows = ask(page, "topics", filter="ORD").json()["rows"]
     assert [(row["name"], row["offsets"]) for row in rows] == [("orders", 20)]
+    for fields, names in (
+        ({}, ["json", "orders"]),
+        ({"reverse": True}, ["orders", "json"]),
+        ({"sort": "records"}, ["orders", "json"]),
+        ({"sort": "records", "reverse": True}, ["json", "orders"]),
+    ):
+        assert [row["name"] for row in ask(page, "topics", **fields).json()["rows"]] == names
     part = ask(page, "topic", topic="orders").json()["page_rows"][0]
     assert (part["start"], part["end"], part["lso"]) == (0, 20, 20)
     assert ask(page, "storage").json()["batches"] == 2

@@ -99,3 +99,54 @@ def test_columns_are_chosen_copied_and_saved(page, log, tmp_path):
     read(page)
     expect(page.locator("td[data-label=long]")).to_have_count(1)
     expect(cell).to_have_count(0)
+
+
+def test_tables_are_sorted_by_their_heads(page, log):
+    from playwright.sync_api import expect
+
+    write(log, b"b", b"10", b"a", b"2")
+    page.follower.poll()
+    read(page)
+    values = page.locator("td[data-label=Value] code")
+    page.get_by_role("button", name="Value", exact=True).press("Enter")
+    expect(page.get_by_role("columnheader", name="Value")).to_have_attribute("aria-sort", "ascending")
+    expect(page.get_by_role("button", name="Value", exact=True)).to_be_focused()
+    expect(values).to_have_text(["10", "2", "a", "b"])
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("columnheader", name="Value")).to_have_attribute("aria-sort", "descending")
+    expect(values).to_have_text(["b", "a", "2", "10"])
+    ends = page.locator("td[data-label=End]")
+    page.get_by_role("button", name="End", exact=True).press("Enter")
+    expect(ends).to_have_text(["2", "1", "1"])
+    page.keyboard.press("Enter")
+    expect(ends).to_have_text(["1", "1", "2"])
+    expect(page.get_by_role("columnheader", name="End", exact=True)).to_have_attribute(
+        "aria-sort", "ascending"
+    )
+
+
+def test_times_are_utc_or_local(browser, log):
+    from playwright.sync_api import expect
+
+    with Producer(log) as producer:
+        producer.send("orders", b"x", partition=0, timestamp_ms=1_780_000_000_000)
+    options = {"timezone_id": "Asia/Kolkata"}
+    with (
+        served([Follower(log.store)]) as server,
+        opened(browser, f"{server.url}#/topic/orders", **options) as page,
+    ):
+        read(page)
+        page.get_by_text("2026-05-28 20:26:40.000").wait_for()
+        page.get_by_role("button", name="UTC", exact=True).press("Enter")
+        page.get_by_text("2026-05-29 01:56:40.000").wait_for()
+        expect(page.get_by_role("columnheader", name="Time (Asia/Calcutta)")).to_have_count(1)
+        page.reload()
+        page.get_by_role("button", name="Local time").wait_for()
+        page.get_by_label("Partition", exact=True).fill("0")
+        page.get_by_label("From").select_option("time")
+        page.get_by_label("Offset or time").fill("2026-05-29 01:56:40")  # As it is shown.
+        read(page)
+        page.get_by_text("1 record, the oldest first").wait_for()
+        page.get_by_label("Offset or time").fill("2026-05-29 01:56:41")
+        read(page)
+        page.get_by_text("0 records, the oldest first").wait_for()

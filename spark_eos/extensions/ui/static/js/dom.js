@@ -41,14 +41,26 @@ export function put(root, ...children) {
 const focusable = (root) => [...root.querySelectorAll("a, button, input, select, summary")];
 
 // A table with roles of its own, since a narrow page lays it out as blocks.
-// columns: [label, row => content, "n" for numbers]
-export function table(caption, columns, rows) {
+// columns: [label, row => content, "n" for numbers, what it is sorted by]; sort: which one it is now, and what another does.
+export function table(caption, columns, rows, sort) {
   return h("table", {role: "table"},
     h("caption", {}, caption),
-    h("thead", {role: "rowgroup"}, h("tr", {role: "row"},
-      columns.map(([label, , kind]) => h("th", {role: "columnheader", scope: "col", class: kind}, label)))),
+    h("thead", {role: "rowgroup"}, h("tr", {role: "row"}, columns.map(([label, , kind, key]) => {
+      const now = sort && key !== undefined && sort.by === key;
+      return h("th", {role: "columnheader", scope: "col", class: kind, "aria-sort": now ? (sort.down ? "descending" : "ascending") : null},
+        sort && key !== undefined ? h("button", {type: "button", class: "sort", "data-key": `sort ${caption.replace(/[\d,.]+/g, "")} ${key}`, title: `Sort by ${label}`, onclick: () => sort.choose(key)}, label) : label);
+    }))),
     h("tbody", {role: "rowgroup"}, rows.map((row) => h("tr", {role: "row"},
       columns.map(([label, make, kind]) => h("td", {role: "cell", class: kind, "data-label": label}, make(row)))))));
+}
+
+// The server sorts, since it sends a page: numbers and times begin with the largest, names with the first.
+const RISING = new Set(["name", "partition"]);
+export function byServer(asked, go) {
+  return {by: asked.sort, down: RISING.has(asked.sort) === Boolean(asked.reverse), choose(key) {
+    Object.assign(asked, {reverse: asked.sort === key && !asked.reverse, sort: key, first: 0});
+    go();
+  }};
 }
 
 export function pager(answer, go, prefix = "") {
@@ -77,7 +89,25 @@ export function field(label, name, attributes, choices) {
 export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (text.endsWith(".") ? "" : ".");
 export const number = (value) => value === null || value === undefined ? "–" : Number(value).toLocaleString("en");
 export const counted = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
-export const time = (ms) => ms === null || ms === undefined || ms < 0 ? "–" : new Date(ms).toISOString().replace("T", " ").slice(0, 23);
+
+// Times as this browser's own, or UTC; it remembers which.
+const LOCAL = "eoslog-times";
+export const isLocal = () => localStorage.getItem(LOCAL) === "local";
+export const setLocal = (on) => localStorage.setItem(LOCAL, on ? "local" : "utc");
+export const zone = () => isLocal() ? Intl.DateTimeFormat().resolvedOptions().timeZone || "local" : "UTC";
+export const inZone = (name) => `${name} (${zone()})`;
+export function time(ms) {
+  if (ms === null || ms === undefined || ms < 0) return "–";
+  const shift = isLocal() ? new Date(ms).getTimezoneOffset() * 60000 : 0;
+  return new Date(ms - shift).toISOString().replace("T", " ").slice(0, 23);
+}
+export const moment = (ms) => `${time(ms)} ${zone()}`;
+// A time that a person has typed, for the server: it takes what has no zone for UTC.
+export function typedTime(text) {
+  if (!isLocal() || !/^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?$/.test(text)) return text;
+  const found = new Date(text.length === 10 ? `${text}T00:00` : text.replace(" ", "T"));
+  return isNaN(found) ? text : found.toISOString();
+}
 export function duration(ms) {
   if (ms === null || ms === undefined) return "–";
   const seconds = Math.floor(ms / 1000);

@@ -1,5 +1,5 @@
 import {begin, current, logOut} from "./api.js";
-import {duration, h, number, put, time} from "./dom.js";
+import {duration, h, isLocal, moment, number, put, setLocal} from "./dom.js";
 import * as operations from "./operations.js";
 import * as readers from "./readers.js";
 import * as topics from "./topics.js";
@@ -40,7 +40,7 @@ function judge() {
   since.hidden = blank;
   if (!reason || blank) return;
   const byUs = reason === problem || !heard, old = byUs ? performance.now() - shownAt : age();
-  since.textContent = `Not up to date: this is the log as it was at ${time(byUs ? Date.now() - old : heard.read)} UTC, ${duration(old)} ago.`;
+  since.textContent = `Not up to date: this is the log as it was at ${moment(byUs ? Date.now() - old : heard.read)}, ${duration(old)} ago.`;
 }
 setInterval(judge, 1000);
 
@@ -164,6 +164,10 @@ async function start() {
   const out = document.getElementById("logout");
   out.hidden = !session.login;
   out.addEventListener("click", logOut);
+  const zones = document.getElementById("zone");
+  const showZone = () => { zones.textContent = isLocal() ? "Local time" : "UTC"; zones.setAttribute("aria-pressed", String(isLocal())); };
+  zones.addEventListener("click", () => { setLocal(!isLocal()); showZone(); update(); });
+  showZone();
   document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
   window.addEventListener("hashchange", () => { route(); main.focus(); });
   keys();

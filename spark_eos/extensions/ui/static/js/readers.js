@@ -1,6 +1,6 @@
 import {ask} from "./api.js";
 import {typed} from "./commands.js";
-import {chart, duration, field, h, number, pager, put, sentence, size, spark, table, tiles, time} from "./dom.js";
+import {byServer, chart, duration, field, h, inZone, number, pager, put, sentence, size, spark, table, tiles, time} from "./dom.js";
 import {address} from "./topics.js";
 
 export function groups(root, context) {
@@ -9,16 +9,15 @@ export function groups(root, context) {
   put(root, h("form", {class: "bar", role: "search", onsubmit: (event) => event.preventDefault(), oninput: (event) => {
     asked[event.target.name] = event.target.value; asked.first = 0; context.refresh();
   }}, field("Name has", "filter", {type: "search", autocomplete: "off"}),
-  field("Show", "kind", {}, [["all", "groups and queries"], ["group", "groups"], ["query", "queries"]]),
-  field("Sort by", "sort", {}, [["lag", "lag"], ["name", "name"]])), rows);
+  field("Show", "kind", {}, [["all", "groups and queries"], ["group", "groups"], ["query", "queries"]])), rows);
   return {live: true, async update() {
     const answer = await ask("groups", asked);
     put(rows, table(`${number(answer.total)} groups and queries`, [
-      ["Name", (one) => h("a", {href: address(one.kind, one.name), "data-key": `${one.kind}${one.name}`}, one.name)],
+      ["Name", (one) => h("a", {href: address(one.kind, one.name), "data-key": `${one.kind}${one.name}`}, one.name), "", "name"],
       ["Kind", (one) => one.kind], ["State", (one) => one.state],
       ["Members", (one) => number(one.members), "n"], ["Partitions", (one) => number(one.partitions), "n"],
-      ["Lag in offsets", (one) => number(one.lag), "n"], ["Over time", (one) => spark(one.spark, "Lag")],
-    ], answer.rows), pager(answer, (first) => { asked.first = first; context.refresh(); }));
+      ["Lag in offsets", (one) => number(one.lag), "n", "lag"], ["Over time", (one) => spark(one.spark, "Lag")],
+    ], answer.rows, byServer(asked, context.refresh)), pager(answer, (first) => { asked.first = first; context.refresh(); }));
   }};
 }
 
@@ -29,7 +28,7 @@ const detail = (kind) => (root, context) => {
     put(root, tiles([["Kind", answer.kind], ["State", answer.state], ["Lag in offsets", number(answer.lag)],
       ...(answer.behind ? [["Behind in time", duration(answer.behind.time_ms)], ["Behind in records", (answer.behind.exact ? "" : "about ") + number(answer.behind.records)],
         ["Behind in bytes", size(answer.behind.bytes)], ...(answer.behind.unknown ? [["Partitions with unknown lag", number(answer.behind.unknown), "warn"]] : [])] : []),
-      kind === "group" ? ["Generation", number(answer.generation)] : ["Last seen (UTC)", time(answer.last_ms)]]),
+      kind === "group" ? ["Generation", number(answer.generation)] : [inZone("Last seen"), time(answer.last_ms)]]),
     answer.advice.length ? [h("h2", {}, "Cause and cure"), h("ul", {}, answer.advice.map((one, at) => h("li", {}, sentence(one.text), " ",
       ...(one.commands || []).flatMap(typed), one.to ? h("a", {href: `#/${one.to}`, "data-key": `c${at}`}, `Show ${one.to}`) : null)))] : null,
     h("h2", {}, "Lag over time"), chart(answer.over_time, "Lag in offsets"),
@@ -37,11 +36,11 @@ const detail = (kind) => (root, context) => {
       ["Partitions", (one) => number(one.partitions), "n"], ["State", (one) => one.behind ? "rebalancing" : "in sync"]], answer.members) : null,
     h("h2", {}, "Partitions"), table("Committed offsets and lag", [
       ["Topic", (one) => h("a", {href: address("topic", one.topic), "data-key": `${one.topic}/${one.partition}`}, one.topic)],
-      ["Partition", (one) => number(one.partition), "n"], ["Committed", (one) => number(one.committed), "n"],
-      ["Last stable", (one) => number(one.end), "n"], ["Lag", (one) => number(one.lag), "n"],
-      ["Deleted unread", (one) => number(one.gone), "n"], ["Committed at (UTC)", (one) => time(one.committed_ms)],
+      ["Partition", (one) => number(one.partition), "n", "partition"], ["Committed", (one) => number(one.committed), "n"],
+      ["Last stable", (one) => number(one.end), "n"], ["Lag", (one) => number(one.lag), "n", "lag"],
+      ["Deleted unread", (one) => number(one.gone), "n"], [inZone("Committed at"), (one) => time(one.committed_ms)],
       ["Reader", (one) => one.holder || "–"],
-    ], answer.page_rows), pager(answer, (first) => { asked.first = first; context.refresh(); }, "page_"));
+    ], answer.page_rows, byServer(asked, context.refresh)), pager(answer, (first) => { asked.first = first; context.refresh(); }, "page_"));
   }};
 };
 export const group = detail("group"), query = detail("query");

@@ -1,5 +1,5 @@
 import {ask, current} from "./api.js";
-import {counted, field, h, number, put, table, time} from "./dom.js";
+import {counted, field, h, inZone, number, put, table, time, typedTime, zone} from "./dom.js";
 
 const MOST = 200;  // Rows that are shown while new ones come.
 
@@ -7,6 +7,7 @@ const MOST = 200;  // Rows that are shown while new ones come.
 export function records(topic, found) {
   // What was asked, the rows that are shown, and what the server said last; `live`: new ones are added on top.
   let asked = null, rows = [], said = null, live = false, busy = false;
+  let drawn = null, order = {by: null, down: false};
 
   function fieldsOf(form) {
     const data = new FormData(form), from = data.get("from"), place = String(data.get("place"));
@@ -14,7 +15,7 @@ export function records(topic, found) {
       search: data.get("search"), key: data.get("key"), filter: data.get("filter"), count: 25};
     if (data.get("partition") !== "") fields.partition = Number(data.get("partition"));
     if (from === "offset") fields.offset = Number(place || 0);
-    if (from === "time") fields.time = place;
+    if (from === "time") fields.time = typedTime(place);
     return fields;
   }
 
@@ -32,6 +33,7 @@ export function records(topic, found) {
 
   // Only what came since is read. If that is more than a page, older ones are not lost: the next page has them.
   async function update() {
+    if (asked && zone() !== drawn) draw();
     if (!live || busy || found.contains(getSelection()?.anchorNode) && !getSelection().isCollapsed) return;
     busy = true;
     const was = said;
@@ -51,7 +53,10 @@ export function records(topic, found) {
     } finally { busy = false; }
   }
 
+  const sort = () => ({...order, choose(key) { order = {by: key, down: order.by === key && !order.down}; draw(); }});
+
   function draw() {
+    drawn = zone();
     const newest = asked.from === "end", all = columnsOf(rows), chosen = all.filter((one) => chosenOf(one));
     const place = () => newest ? {before: said.next} : {from: "offset", offset: said.next};
     put(found, said.problem ? h("p", {class: "warn"}, said.problem) : null,
@@ -60,8 +65,8 @@ export function records(topic, found) {
         h("fieldset", {class: "row"}, h("legend", {}, "Columns that are shown"), all.map((one) => h("label", {},
           h("input", {type: "checkbox", checked: chosen.includes(one), "data-key": `c${one.id}`, onchange: (event) => { remember(one, event.target.checked); draw(); }}), ` ${one.name}`)))),
       h("div", {class: "wide", role: "group", tabindex: "0", "aria-label": "Records, as a table"}, table(`${counted(rows.length, "record")}, ${newest ? "the newest first" : "the oldest first"}${said.looked_at === null ? "" : `; ${number(said.looked_at)} looked at`}`,
-        [...chosen.map((one) => [one.name, (row) => cell(one, row), one.kind]), ["Record", (row) => h("button", {type: "button", "data-key": `r${row.partition}-${row.offset}`,
-          "aria-label": `Open the record at offset ${row.offset} of partition ${row.partition}`, onclick: () => show(asked, row)}, "Open")]], rows)),
+        [...chosen.map((one) => [one.name, (row) => cell(one, row), one.kind, one.id]), ["Record", (row) => h("button", {type: "button", "data-key": `r${row.partition}-${row.offset}`,
+          "aria-label": `Open the record at offset ${row.offset} of partition ${row.partition}`, onclick: () => show(asked, row)}, "Open")]], sorted(rows, order), sort())),
       h("div", {class: "row", role: "group", "aria-label": "Records"},
         newest && said.ends ? h("button", {type: "button", "data-key": "live", "aria-pressed": String(live), onclick: () => { live = !live; draw(); update(); }},
           live ? "Pause" : "Go on live") : null,
@@ -113,6 +118,18 @@ export function records(topic, found) {
   return {form, update};
 }
 
+// What is shown, by a column: numbers, then texts, then nulls.
+function sorted(rows, {by, down}) {
+  if (by === null) return rows;
+  const keyed = rows.map((row) => {
+    const shown = by.startsWith(".") ? row.cells?.[by.slice(1)] : by === "headers" ? {text: row.headers.map((one) => one.text).join()} : row[by];
+    const value = typeof shown === "object" ? shown?.text : shown, figure = typeof value === "number" || shown?.as === "value" ? Number(value) : NaN;
+    return {row, kind: value === null || value === undefined ? 2 : isNaN(figure) ? 1 : 0, value: isNaN(figure) ? value : figure};
+  });
+  keyed.sort((a, b) => a.kind - b.kind || (a.value < b.value ? -1 : a.value > b.value ? 1 : 0) * (down ? -1 : 1));
+  return keyed.map((one) => one.row);
+}
+
 const FEW = 12;  // Fields that are shown unless others are chosen.
 
 // The places of records, then what they have: fields are told from them by a dot.
@@ -120,7 +137,7 @@ function columnsOf(rows) {
   const fields = [...new Set(rows.flatMap((row) => Object.keys(row.cells || {})))];
   const typed = rows.every((row) => row.value.as === "columns");
   return [{id: "partition", name: "Partition", kind: "n", shown: true}, {id: "offset", name: "Offset", kind: "n", shown: true},
-    {id: "time", name: "Time (UTC)", shown: true}, ...(typed ? [] : [{id: "key", name: "Key", shown: true}]),
+    {id: "time", name: inZone("Time"), shown: true}, ...(typed ? [] : [{id: "key", name: "Key", shown: true}]),
     ...fields.map((name, at) => ({id: `.${name}`, name: name || "(no name)", shown: at < FEW})),
     ...(typed ? [] : [{id: "value", name: "Value", shown: !fields.length || !rows.every((row) => row.cells)},
       {id: "headers", name: "Headers", shown: rows.some((row) => row.headers.length)}])];
@@ -167,7 +184,7 @@ async function show(fields, row) {
     put(body, h("dl", {}, columnsOf([whole]).filter((one) => one.id.startsWith(".") || whole[one.id]?.as).map((one) => {
       const shown = one.id.startsWith(".") ? whole.cells[one.id.slice(1)] : whole[one.id];
       return [h("dt", {}, one.name, " ", shown.text === null ? null : copying(shown, one.name, {class: "copy"})), h("dd", {}, text(shown))];
-    }), h("dt", {}, "Time (UTC)"), h("dd", {}, time(whole.time)),
+    }), h("dt", {}, inZone("Time")), h("dd", {}, time(whole.time)),
     whole.headers.map((header) => [h("dt", {}, `Header ${header.key}`), h("dd", {}, text(header))])));
   } catch (error) { put(body, h("p", {class: "error", role: "alert"}, error.message)); }
 }

@@ -1,5 +1,5 @@
 import {ask} from "./api.js";
-import {field, h, number, pager, put, spark, table, tiles} from "./dom.js";
+import {byServer, field, h, number, pager, put, spark, table, tiles} from "./dom.js";
 import {records} from "./records.js";
 
 export const address = (kind, name) => `#/${kind}/${encodeURIComponent(name)}`;
@@ -9,20 +9,19 @@ export function topics(root, context) {
   const rows = h("div", {});
   const form = h("form", {class: "bar", role: "search", onsubmit: (event) => event.preventDefault(), oninput: (event) => {
     asked[event.target.name] = event.target.value; asked.first = 0; context.refresh();
-  }}, field("Name has", "filter", {type: "search", autocomplete: "off"}),
-  field("Sort by", "sort", {}, [["name", "name"], ["records", "size"], ["rate", "rate"], ["held", "held back"]]));
+  }}, field("Name has", "filter", {type: "search", autocomplete: "off"}));
   put(root, form, rows);
   return {live: true, async update() {
     const answer = await ask("topics", asked);
     put(rows, table(`${number(answer.total)} topics`, [
-      ["Topic", (one) => h("a", {href: address("topic", one.name), "data-key": `t${one.name}`}, one.name)],
+      ["Topic", (one) => h("a", {href: address("topic", one.name), "data-key": `t${one.name}`}, one.name), "", "name"],
       ["Partitions", (one) => number(one.partitions), "n"],
-      ["Offsets", (one) => number(one.offsets), "n"],
-      ["Held back", (one) => number(one.held), "n"],
-      ["Offsets/s", (one) => number(one.rate), "n"],
+      ["Offsets", (one) => number(one.offsets), "n", "records"],
+      ["Held back", (one) => number(one.held), "n", "held"],
+      ["Offsets/s", (one) => number(one.rate), "n", "rate"],
       ["Rate", (one) => spark(one.spark, "Offsets per second")],
       ["Values", (one) => one.format],
-    ], answer.rows), pager(answer, (first) => { asked.first = first; context.refresh(); }));
+    ], answer.rows, byServer(asked, context.refresh)), pager(answer, (first) => { asked.first = first; context.refresh(); }));
   }};
 }
 
@@ -31,8 +30,7 @@ export function topic(root, context) {
   const head = h("div", {}), parts = h("div", {}), found = h("div", {"aria-live": "polite"});
   const form = h("form", {class: "bar", oninput: (event) => {
     asked[event.target.name] = event.target.value; asked.first = 0; context.refresh();
-  }}, field("Show", "only", {}, [["all", "all partitions"], ["held", "held back"], ["busy", "written to now"]]),
-  field("Sort by", "sort", {}, [["partition", "number"], ["offsets", "size"], ["rate", "rate"], ["held", "held back"]]));
+  }}, field("Show", "only", {}, [["all", "all partitions"], ["held", "held back"], ["busy", "written to now"]]));
   const reading = records(context.name, found);
   put(root, head, h("h2", {}, "Records"), reading.form, found, h("h2", {}, "Partitions"), form, parts);
   return {live: true, async update() {
@@ -47,12 +45,12 @@ export function topic(root, context) {
         h("p", {}, "Groups: ", answer.readers.map((one) => [h("a", {href: address("group", one)}, one), " "])),
         h("p", {}, `Publications: ${answer.publications.join(", ") || "none"}`)));
     put(parts, table(`Partitions of ${context.name}`, [
-      ["Partition", (one) => number(one.partition), "n"],
-      ["Start", (one) => number(one.start), "n"], ["End", (one) => number(one.end), "n"],
+      ["Partition", (one) => number(one.partition), "n", "partition"],
+      ["Start", (one) => number(one.start), "n", "start"], ["End", (one) => number(one.end), "n", "end"],
       ["Last stable", (one) => number(one.lso), "n"],
-      ["Held back", (one) => one.held ? h("a", {href: "#/transactions", class: "bad"}, number(one.held)) : "0", "n"],
-      ["Offsets/s", (one) => number(one.rate), "n"], ["Rate", (one) => spark(one.spark, "Offsets per second")],
-    ], answer.page_rows), pager(answer, (first) => { asked.first = first; context.refresh(); }, "page_"));
+      ["Held back", (one) => one.held ? h("a", {href: "#/transactions", class: "bad"}, number(one.held)) : "0", "n", "held"],
+      ["Offsets/s", (one) => number(one.rate), "n", "rate"], ["Rate", (one) => spark(one.spark, "Offsets per second")],
+    ], answer.page_rows, byServer(asked, context.refresh)), pager(answer, (first) => { asked.first = first; context.refresh(); }, "page_"));
     await reading.update();
   }};
 }
