@@ -87,7 +87,12 @@ export function field(label, name, attributes, choices) {
 }
 
 export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (text.endsWith(".") ? "" : ".");
-export const number = (value) => value === null || value === undefined ? "–" : Number(value).toLocaleString("en");
+// A rate is measured to a few digits: more of them would only look exact.
+export function number(value) {
+  if (value === null || value === undefined) return "–";
+  const round = Number.isInteger(Number(value)) ? {} : Math.abs(value) < 100 ? {maximumSignificantDigits: 3} : {maximumFractionDigits: 0};
+  return Number(value).toLocaleString("en", round);
+}
 export const counted = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
 
 // Times as this browser's own, or UTC; it remembers which.
@@ -165,5 +170,9 @@ export function chart(points, what) {
   const label = values.length
     ? `${what}: now ${number(values[values.length - 1])}, at most ${number(Math.max(...values))}, over ${duration(points[points.length - 1][0] - points[0][0])}`
     : `${what}: nothing yet`;
-  return h("figure", {class: "panel"}, drawing("chart", label, points), h("figcaption", {class: "soft"}, label));
+  return h("figure", {class: "panel"},
+    values.length < 2 ? null : h("div", {class: "axes", "aria-hidden": "true"}, h("span", {}, number(Math.max(...values)))),
+    drawing("chart", label, points),
+    values.length < 2 ? null : h("div", {class: "axes", "aria-hidden": "true"}, h("span", {}, `0 at ${moment(points[0][0]).slice(11, 19)}`), h("span", {}, moment(points[points.length - 1][0]).slice(11, 19))),
+    h("figcaption", {class: "soft"}, label));
 }

@@ -25,6 +25,7 @@ const LATE_MS = 30000;  // Longer than the server waits between two polls, and t
 // measured by a clock that is never set (performance.now).
 let heard = null, connected = true, problem = null, shownAt = null;
 const why = h("p", {role: "alert"}), since = h("p", {id: "age"}), stale = h("div", {id: "stale", hidden: true}, why, since);
+const loading = h("p", {role: "status", hidden: true}, "Loading …");
 
 function age() { return heard ? heard.age + performance.now() - heard.at : 0; }
 
@@ -35,6 +36,7 @@ function judge() {
     : problem;
   const blank = shownAt === null;  // Nothing of this view was shown yet.
   stale.hidden = !reason;
+  loading.hidden = !blank || Boolean(reason);
   main.classList.toggle("stale", Boolean(reason) && !blank);
   if (why.textContent !== (reason || "")) why.textContent = reason || "";  // It is announced only if it changes.
   since.hidden = blank;
@@ -90,7 +92,8 @@ function route() {
   }
   const body = h("div", {});
   problem = shownAt = null;
-  put(main, h("h1", {}, title), stale, body);
+  put(main, h("h1", {}, title), stale, body, loading);
+  judge();
   view = make(body, {name: rest[0], refresh: () => update(), session: current.session});
   update();
 }
@@ -107,7 +110,7 @@ function connect() {
     const back = !connected;
     connected = true;
     judge();
-    const text = pulse.error ? pulse.error : `live, entry ${number(pulse.seq)}`;
+    const text = pulse.error ? "cannot be read" : `live, entry ${number(pulse.seq)}`;
     live.className = pulse.error ? "off" : "on";
     // The state is announced when it changes, not with each entry.
     if (!live.textContent.startsWith("live") || pulse.error) live.setAttribute("aria-live", "polite");

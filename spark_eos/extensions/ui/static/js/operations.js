@@ -97,7 +97,7 @@ function producing(root, context) {
     : h("span", {class: "soft"}, "longer ago than the log tells");
   return async () => {
     const answer = await ask("producers", asked);
-    put(rows, table(`${number(answer.total)} producers with a transactional id`, [
+    put(rows, table(`${counted(answer.total, "producer")} with a transactional id`, [
       ["Transactional id", (one) => one.query ? h("a", {href: address("query", one.id), "data-key": `p${one.id}`}, one.id) : one.id, "", "name"],
       ["Producer", (one) => number(one.producer), "n"], ["Epoch", (one) => number(one.epoch), "n", "epoch"],
       ["Last transaction", (one) => one.number < 0 ? "none" : `${number(one.number)}, ${one.state}`],
@@ -119,7 +119,7 @@ function audited(root, context) {
   }}, field("Name, writer or deed has", "filter", {type: "search", autocomplete: "off"})), rows);
   return async () => {
     const answer = await ask("audit", asked);
-    put(rows, table(`${number(answer.total)} events`, [
+    put(rows, table(counted(answer.total, "event"), [
       [inZone("When"), (one) => time(one.time)], ["What", (one) => one.what], ["Of", (one) => one.name || "the log"], ["By", writer],
       ["Times", (one) => number(one.times), "n"], ["More", (one) => one.text], ["Entry", (one) => number(one.entry), "n"],
     ], answer.rows), pager(answer, (first) => { asked.first = first; context.refresh(); }));
@@ -175,12 +175,12 @@ function entry(one) {
     one.problem ? h("div", {class: "error"}, one.problem) : null,
     (one.requests || []).map((request) => h("div", {}, h("span", {class: "badge"}, request.writer || "unnamed writer"),
       request.actions.map((action) => `${action.name}${action.count > 1 ? ` × ${action.count}` : ""}`).join(", "),
-      request.records ? `; ${number(request.records)} records in ${request.topics.join(", ")}` : "",
+      request.records ? `; ${counted(request.records, "record")} in ${request.topics.join(", ")}` : "",
       request.groups.length ? `; offsets of ${request.groups.join(", ")}` : "",
       request.ends.length ? h("span", {class: request.ends.includes("abort") ? "bad" : "good"}, ` ${request.ends.join(", ")}`) : null,
       request.refused ? h("div", {class: "warn"}, `refused: ${request.refused}`) : null)),
     (one.fences || []).map((at) => h("div", {class: "warn"}, `producer ${at.producer} is at epoch ${number(at.epoch)} now, earlier ones are fenced: ${at.why}`)),
-    one.more ? h("div", {}, `and ${one.more} more requests`) : null,
+    one.more ? h("div", {}, `and ${counted(one.more, "more request")}`) : null,
     h("details", {"data-key": `e${one.seq}`, ontoggle: async (event) => {
       if (!event.target.open || box.childNodes.length) return;
       try {
@@ -240,7 +240,7 @@ export function health(root, context) {
       running ? job.progress : job.error || (result ? (result.sound ? (job.quick ? "All references are whole. The data was not read: a damaged file is found without “quick”." : "The log is sound.") : `Wrong: ${result.found.wrong}.`) : job.state === "stopped" ? "Stopped." : "Not verified yet.")),
     result ? tiles([["Entries read", number(result.entries)], ["Retired", number(result.retired)], ["Records", number(result.records)], ["Files", number(result.files)],
       ["Bytes", size(result.bytes)], ["Files without reference", number(result.unreferenced_files)]]) : null,
-    result?.unreferenced_files ? h("p", {}, `No entry refers to ${number(result.unreferenced_files)} files of ${size(result.unreferenced_bytes)}: writers that died have left them, maintenance has replaced them, or a writer is about to commit them. What is older than a day is deleted by `,
+    result?.unreferenced_files ? h("p", {}, `No entry refers to ${counted(result.unreferenced_files, "file")} of ${size(result.unreferenced_bytes)}: writers that died have left them, maintenance has replaced them, or a writer is about to commit them. What is older than a day is deleted by `,
       ...command("vacuum", LOG), "; ", ...command("vacuum", LOG, "--dry-run"), " lists it.") : null,
     (job.findings || []).length ? table("Findings", [["Verdict", (one) => h("span", {class: one.verdict === "wrong" ? "bad" : ""}, one.verdict)],
       ["Object", (one) => h("code", {}, one.name)], ["What", (one) => one.text], ["What to do", (one) => one.remedy || "–"]], job.findings) : null);

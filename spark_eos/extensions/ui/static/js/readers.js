@@ -12,7 +12,7 @@ export function groups(root, context) {
   field("Show", "kind", {}, [["all", "groups and queries"], ["group", "groups"], ["query", "queries"]])), rows);
   return {live: true, async update() {
     const answer = await ask("groups", asked);
-    put(rows, table(`${number(answer.total)} groups and queries`, [
+    put(rows, table(`Groups and queries: ${number(answer.total)}`, [
       ["Name", (one) => h("a", {href: address(one.kind, one.name), "data-key": `${one.kind}${one.name}`}, one.name), "", "name"],
       ["Kind", (one) => one.kind], ["State", (one) => one.state],
       ["Members", (one) => number(one.members), "n"], ["Partitions", (one) => number(one.partitions), "n"],

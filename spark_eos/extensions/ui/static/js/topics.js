@@ -1,5 +1,5 @@
 import {ask} from "./api.js";
-import {byServer, field, h, number, pager, put, spark, table, tiles} from "./dom.js";
+import {byServer, counted, field, h, number, pager, put, spark, table, tiles} from "./dom.js";
 import {records} from "./records.js";
 
 export const address = (kind, name) => `#/${kind}/${encodeURIComponent(name)}`;
@@ -13,7 +13,7 @@ export function topics(root, context) {
   put(root, form, rows);
   return {live: true, async update() {
     const answer = await ask("topics", asked);
-    put(rows, table(`${number(answer.total)} topics`, [
+    put(rows, table(counted(answer.total, "topic"), [
       ["Topic", (one) => h("a", {href: address("topic", one.name), "data-key": `t${one.name}`}, one.name), "", "name"],
       ["Partitions", (one) => number(one.partitions), "n"],
       ["Offsets", (one) => number(one.offsets), "n", "records"],
