@@ -138,8 +138,9 @@ def planned_back(
             break
         if row.file is None or row.batch is None or _is_hidden(partition, row, isolation):
             continue
-        first, last = max(start, row.base_offset), min(end, row.next_offset)
-        yield Fetch(at.topic, at.partition, first, last - first, first - row.base_offset, row.file, row.batch)
+        first = max(start, row.base_offset)
+        count, skip = min(end, row.next_offset) - first, first - row.base_offset
+        yield Fetch(at.topic, at.partition, first, count, skip, row.file, row.batch)
 
 
 def _checked(state: State, at: TopicPartition, start: int, end: int, isolation: Isolation) -> Partition:
