@@ -9,7 +9,7 @@ O(log history) of them.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -170,6 +170,18 @@ class Index(NamedTuple):
             if newer_than_ms is None or row.max_timestamp_ms >= newer_than_ms:
                 yield row
 
+    def back(self, offset: int, load: Load = in_memory) -> Iterator[IndexRow]:
+        """The rows that begin before ``offset``, the newest first. A page is loaded when it is reached."""
+        end = self.tail.find(offset)
+        if end < len(self.tail) and self.tail[end].base_offset < offset:
+            end += 1
+        count = 16  # Most want a few of them, and each slice unpacks whole blocks.
+        while end > 0:
+            first = max(end - count, 0)
+            yield from reversed(self.tail[first:end])
+            end, count = first, min(2 * count, 1024)
+        yield from _back(self.pages, offset, load)
+
     def find(self, offset: int, load: Load = in_memory) -> IndexRow | None:
         """The row that holds ``offset``, or else the next one; None after the last one."""
         return next(self.scan(offset, load), None)
@@ -203,6 +215,18 @@ def _scan(
         for row in content:
             assert isinstance(row, IndexRow)
             if row.next_offset > offset and (newer_than_ms is None or row.max_timestamp_ms >= newer_than_ms):
+                yield row
+
+
+def _back(pages: Sequence[IndexPage], offset: int, load: Load) -> Iterator[IndexRow]:
+    for page in reversed(pages[: bisect_left(pages, offset, key=_base_of_page)]):
+        content = load(page)
+        if page.level:
+            yield from _back(content, offset, load)  # type: ignore[arg-type]  # pages, from level 1
+            continue
+        for row in reversed(content):
+            assert isinstance(row, IndexRow)
+            if row.base_offset < offset:
                 yield row
 
 

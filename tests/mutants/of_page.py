@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
+_NEWEST, _OF_NEWEST = "spark_eos/extensions/ui/reading/newest.py", ("tests/extensions/ui/test_newest.py",)
 _GROUPS_PAGE, _OF_ADVICE = "spark_eos/extensions/ui/areas/groups.py", ("tests/extensions/ui/test_advice.py",)
 _OF_CHANGES = ("tests/extensions/ui/test_group_changes.py",)
 _TROUBLES_PAGE = "spark_eos/monitoring/troubles/readers.py"
@@ -84,6 +85,39 @@ MUTANTS = (
         "if False:",
         "a page that was open deletes a topic that was created again under the name of the one it shows",
         ("tests/extensions/ui/test_topic_changes.py",),
+    ),
+    # -- the page: records -------------------------------------------------------------------------------------
+    Mutant(
+        "newest-reads-every-partition",
+        _NEWEST,
+        "return -self._fetch.batch.max_timestamp_ms, -self",
+        "return -(2**62), -self",
+        "a page of the newest records reads a batch of each partition, however many there are",
+        _OF_NEWEST,
+    ),
+    Mutant(
+        "older-ones-begin-at-the-end",
+        _NEWEST,
+        "min(max(before.get(number, end), start), end)",
+        "end",
+        "the next page of older records is the first one again",
+        _OF_NEWEST,
+    ),
+    Mutant(
+        "csv-is-computed",
+        "spark_eos/extensions/ui/reading/exports.py",
+        'kind != "value" and text.startswith(_FORMULA)',
+        "False",
+        "a record that begins with = is computed by the spreadsheet that opens the file",
+        ("tests/extensions/ui/test_cells.py",),
+    ),
+    Mutant(
+        "filter-reads-what-cannot-match",
+        "spark_eos/extensions/ui/reading/wanted.py",
+        "bool(self.row_filter.kept([fetch]))",
+        "True",
+        "a filter by time reads all batches of the topic",
+        ("tests/extensions/ui/test_expression.py",),
     ),
     # -- the page: in a browser -------------------------------------------------------------------------------
     Mutant(

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_eos.errors import CorruptRecordError
+from spark_eos.protocol.encoding.index_pages import seal_pages, seal_rows
 from spark_eos.protocol.encoding.packing import BLOCK_ROWS
 from spark_eos.protocol.index import Index, IndexRow, Kind, Rows
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, ProducerStamp
@@ -171,3 +172,19 @@ def test_what_empty_partitions_share_stays_empty():
     ours, theirs = empty.append(row(0)), empty.append(row(0, 7))
     assert [list(one.scan(0)) for one in (empty, ours, theirs)] == [[], [row(0)], [row(0, 7)]]
     assert empty.tail._open == []
+
+
+@examples(80)
+@given(some_rows(), st.data())
+def test_back_is_scan_the_other_way(rows, data):
+    """From pages, of either level, and from the tail; no page is loaded before its turn."""
+    sealed, rest = rows[: (cut := data.draw(st.integers(0, len(rows))))], rows[cut:]
+    low = [seal_rows(("t", 0), tuple(sealed[at : at + 3])) for at in range(0, len(sealed), 3)]
+    pages = (seal_pages(tuple(low[:4])), *low[4:]) if len(low) > 4 else (*low,)
+    loaded = []
+    offset = data.draw(st.sampled_from([0, *(row.base_offset + add for row in rows for add in (0, 1))]))
+    found = Index(pages, Rows(rest)).back(offset, lambda page: loaded.append(page) or page.content)
+    wanted = [row for row in rows if row.base_offset < offset][::-1]
+    assert [next(found) for _ in wanted[:1]] == wanted[:1]
+    assert len(loaded) <= 2
+    assert [*found] == wanted[1:]

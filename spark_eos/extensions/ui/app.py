@@ -68,6 +68,7 @@ _READS: dict[str, Area] = {
     "topic": topics.show_topic,
     "records": records.records,
     "record": records.show_record,
+    "export": records.export,
     "key-partition": records.key_partition,
     "groups": groups.groups,
     "group": groups.show_group,

@@ -10,6 +10,7 @@ from typing import Any
 
 from spark_eos.errors import ConfigError, EosLogError
 from spark_eos.extensions.ui.notation import written
+from spark_eos.extensions.ui.reading.cells import cells, fields_of_json
 from spark_eos.log.topics import codec_of
 from spark_eos.log.values.codec import ValueCodec
 from spark_eos.protocol.state import Topic
@@ -29,6 +30,7 @@ class Decoder:
     def __init__(self, topic: Topic, decoding: str, cut: int = _CUT) -> None:
         self._decoding = decoding
         self._cut = cut
+        self._is_typed = bool(topic.schemas)
         self._codec: ValueCodec | None = None
         self.problem: str | None = None
         """Why the topic's own format cannot be used."""
@@ -50,6 +52,23 @@ class Decoder:
             return {**shown_bytes(data, "auto", self._cut), "problem": str(error)[:500]}
         text, cut = self._written_json(data, self._codec) or written(decoded, self._cut)
         return {"text": text, "as": self._codec.payload, "bytes": len(data), "cut": cut}
+
+    def cells(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The columns of a record, or the fields of its value; None if it is no object."""
+        if self._is_typed:
+            return cells(row, self._cut)
+        data = row["value"]
+        if data is None or self._decoding not in {"auto", "json"}:
+            return None
+        body = data if self._codec is None else self._codec.written_json(data)
+        try:
+            found = fields_of_json(body) if body is not None else self._decoded(data)
+        except (ValueError, EosLogError):
+            return None
+        return cells(found, self._cut) if isinstance(found, Mapping) else None
+
+    def _decoded(self, data: bytes) -> Any:
+        return None if self._codec is None else self._codec.decode(data)
 
     def _written_json(self, data: bytes, codec: ValueCodec) -> tuple[str, bool] | None:
         """A JSON value as its writer wrote it. None: it is none, or not UTF-8."""

@@ -18,7 +18,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["written"]
+__all__ = ["Digits", "written"]
 
 _DEEPEST = 50
 """Lists in lists are shown down to this depth."""
@@ -50,6 +50,16 @@ def written(value: Any, most: int) -> tuple[str, bool]:
     except _Full:
         return "".join(writer.parts)[:most], True
     return "".join(writer.parts), writer.is_cut
+
+
+class Digits:
+    """A number of JSON as its writer wrote it, which Python's numbers would not show."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
 
 
 class _Full(Exception):  # noqa: N818  (no error)
@@ -226,5 +236,6 @@ _PLAIN: dict[Any, Callable[[Any], str]] = {
     time: time.isoformat,
     timedelta: lambda value: _duration(value // timedelta(microseconds=1), "us"),
     UUID: str,
+    Digits: str,
 }
 """The first that fits: a truth value is an int of Python, a datetime is a date."""

@@ -9,12 +9,15 @@ from spark_eos.errors import InvalidRequestError
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.protocol.types import MAX_NUMBER
 
-__all__ = ["Answer", "Area", "Question", "page"]
+__all__ = ["MOST_OFFSETS", "MOST_ROWS", "Answer", "Area", "Question", "page"]
 
 Answer: TypeAlias = "dict[str, Any]"
 
 MOST_ROWS = 200
 """Rows of one answer."""
+
+MOST_OFFSETS = 3000
+"""Partitions and their offsets in one question."""
 
 
 class Question:
@@ -51,6 +54,26 @@ class Question:
             raise InvalidRequestError(f"{name!r} must be a list")
         return value
 
+    def pairs(self, name: str, *, most: int) -> list[tuple[int, int]]:
+        """Pairs of a partition and an offset; none, if it is not there."""
+        pairs = self._fields.get(name, [])
+        if not isinstance(pairs, list) or len(pairs) > most or not all(map(_is_pair, pairs)):
+            raise InvalidRequestError(
+                f"{name!r} must be a list of at most {most} pairs of a partition and an offset"
+            )
+        return [(partition, offset) for partition, offset in pairs]
+
+    def offsets(self, name: str) -> dict[int, int]:
+        """Offsets by partition; none, if it is not there."""
+        return dict(self.pairs(name, most=MOST_OFFSETS))
+
+    def texts(self, name: str, *, most: int) -> list[str]:
+        """A list of texts."""
+        texts = self._fields.get(name)
+        if not isinstance(texts, list) or len(texts) > most or not all(isinstance(one, str) for one in texts):
+            raise InvalidRequestError(f"{name!r} must be a list of at most {most} texts")
+        return texts
+
     def flag(self, name: str) -> bool:
         """True or false; false, if it is not there."""
         value = self._fields.get(name, False)
@@ -59,11 +82,24 @@ class Question:
         return value
 
 
+def _is_pair(pair: Any) -> bool:
+    return (
+        isinstance(pair, list)
+        and len(pair) == 2
+        and all(type(one) is int and 0 <= one <= MAX_NUMBER for one in pair)
+    )
+
+
 Area: TypeAlias = "Callable[[Follower, Question], Answer]"
 
 
 def page(question: Question, rows: Sequence[Any], make: Callable[[Any], Any]) -> Answer:
-    """The rows from number ``first`` on, ``count`` of them, and how many there are; only these are made."""
+    """The rows from number ``first`` on, ``count`` of them, and how many there are; only these are made.
+
+    With ``reverse`` they are in the other order.
+    """
+    if question.flag("reverse"):
+        rows = rows[::-1]
     count = question.number("count", 50, least=1, most=MOST_ROWS)
     first = min(question.number("first", 0), max(len(rows) - 1, 0) // count * count)
     shown = [make(row) for row in rows[first : first + count]]

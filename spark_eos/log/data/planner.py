@@ -15,7 +15,7 @@ from spark_eos.protocol.index import IndexRow, Kind, Load, in_memory
 from spark_eos.protocol.state import Partition, State
 from spark_eos.protocol.types import BatchRef, FileRef, TopicPartition
 
-__all__ = ["Fetch", "end_offset", "partition_of", "plan", "planned_rows"]
+__all__ = ["Fetch", "end_offset", "partition_of", "plan", "planned_back", "planned_rows"]
 
 
 class Fetch(NamedTuple):
@@ -114,18 +114,43 @@ def planned_rows(
 
     Raises as `plan`.
     """
-    partition = partition_of(state, at)
-    limit = end_offset(partition, isolation)
-    if not partition.start <= start <= end <= limit:
-        raise OffsetOutOfRangeError(
-            f"offsets {start} to {end} of {at} are out of range: it has {partition.start} to {limit}"
-        )
+    partition = _checked(state, at, start, end, isolation)
     for row in partition.index.scan(start, load):
         if row.base_offset >= end:
             break
         if row.file is None or row.batch is None or _is_hidden(partition, row, isolation):
             continue
         yield row, max(start, row.base_offset), min(end, row.next_offset)
+
+
+def planned_back(
+    state: State,
+    at: TopicPartition,
+    start: int,
+    end: int,
+    isolation: Isolation,
+    load: Load = in_memory,
+) -> Iterator[Fetch]:
+    """As `plan`, the newest first. What is before the last one that is taken is not looked at."""
+    partition = _checked(state, at, start, end, isolation)
+    for row in partition.index.back(end, load):
+        if row.next_offset <= start:
+            break
+        if row.file is None or row.batch is None or _is_hidden(partition, row, isolation):
+            continue
+        first = max(start, row.base_offset)
+        count, skip = min(end, row.next_offset) - first, first - row.base_offset
+        yield Fetch(at.topic, at.partition, first, count, skip, row.file, row.batch)
+
+
+def _checked(state: State, at: TopicPartition, start: int, end: int, isolation: Isolation) -> Partition:
+    partition = partition_of(state, at)
+    limit = end_offset(partition, isolation)
+    if not partition.start <= start <= end <= limit:
+        raise OffsetOutOfRangeError(
+            f"offsets {start} to {end} of {at} are out of range: it has {partition.start} to {limit}"
+        )
+    return partition
 
 
 def _is_hidden(partition: Partition, row: IndexRow, isolation: Isolation) -> bool:

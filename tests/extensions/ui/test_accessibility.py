@@ -71,6 +71,13 @@ def planned(page):
     page.get_by_role("dialog").wait_for()
 
 
+def record(page):
+    page.get_by_role("button", name="Read", exact=True).press("Enter")
+    page.locator("summary", has_text="Columns:").press("Enter")
+    page.get_by_role("button", name="Open the record").first.press("Enter")
+    page.get_by_role("dialog").get_by_text("from").wait_for()
+
+
 def transactions(page):
     page.get_by_text("producer fenced by").first.wait_for()
     page.locator("summary", has_text="1 partition").press("Enter")
@@ -110,6 +117,7 @@ VIEWS = [
     ("#/topic/clicks", topic),
     ("#/topic/flights", typed),
     ("#/topic/flights", changing),
+    ("#/topic/flights", record),
     ("#/groups", None),
     (f"#/group/{quote(HOSTILE, safe='')}", None),
     (f"#/group/{quote(HOSTILE, safe='')}", planned),

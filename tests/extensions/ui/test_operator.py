@@ -174,7 +174,7 @@ def test_every_view_by_keyboard(hands, trouble):
     hands.is_in("Topics")
     hands.to("Name has")
     hands.write("click")
-    hands.page.get_by_role("table", name="1 topics").wait_for()
+    hands.page.get_by_role("table", name="1 topic").wait_for()
     hands.use("clicks")
     hands.is_in("clicks")
     hands.to("From")

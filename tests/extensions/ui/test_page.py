@@ -274,6 +274,13 @@ def test_overview_topics_and_storage(page):
     assert [found["to"] for found in one["attention"]] == ["health"]  # It was not verified yet.
     rows = ask(page, "topics", filter="ORD").json()["rows"]
     assert [(row["name"], row["offsets"]) for row in rows] == [("orders", 20)]
+    for fields, names in (
+        ({}, ["json", "orders"]),
+        ({"reverse": True}, ["orders", "json"]),
+        ({"sort": "records"}, ["orders", "json"]),
+        ({"sort": "records", "reverse": True}, ["json", "orders"]),
+    ):
+        assert [row["name"] for row in ask(page, "topics", **fields).json()["rows"]] == names
     part = ask(page, "topic", topic="orders").json()["page_rows"][0]
     assert (part["start"], part["end"], part["lso"]) == (0, 20, 20)
     assert ask(page, "storage").json()["batches"] == 2
@@ -281,37 +288,38 @@ def test_overview_topics_and_storage(page):
 
 def test_records_by_place_search_and_key(page):
     def offsets(**fields):
-        return [row["offset"] for row in ask(page, "records", topic="orders", **fields).json()["rows"]]
+        answer = ask(page, "records", topic="orders", partition=0, **fields)
+        return [row["offset"] for row in answer.json()["rows"]]
 
-    assert offsets(count=3) == [17, 18, 19]
+    assert offsets(count=3) == [19, 18, 17]
     assert offsets(**{"from": "start"}, count=3) == [0, 1, 2]
     assert offsets(**{"from": "offset"}, offset=5, count=2) == [5, 6]
     assert offsets(**{"from": "time"}, time="2020-01-01", count=1) == [0]
     assert offsets(**{"from": "time"}, time="2999-01-01") == []
     assert offsets(**{"from": "start"}, search="> 7") == [7]
-    assert offsets(back=True, search="SCRIPT", count=2) == [18, 19]
-    assert offsets(back=True, key="k3") == [3]
-    assert offsets(back=True, key="k") == []
-    row = ask(page, "records", topic="orders", **{"from": "start"}, count=1).json()["rows"][0]
+    assert offsets(search="SCRIPT", count=2) == [19, 18]
+    assert offsets(key="k3") == [3]
+    assert offsets(key="k") == []
+    row = ask(page, "records", topic="orders", partition=0, **{"from": "start"}, count=1).json()["rows"][0]
     assert row["value"] == {"text": f"{HOSTILE} 0", "as": "text", "bytes": 27, "cut": False}
     value = ask(page, "records", topic="json").json()["rows"][0]["value"]
     assert (value["text"], value["as"]) == ('{"a":1}', "json")
 
 
-@pytest.mark.parametrize("limit", ["_MOST_BATCHES", "_MOST_BYTES"])
+@pytest.mark.parametrize("limit", ["MOST_BATCHES", "MOST_BYTES"])
 def test_a_search_reads_so_much_and_says_where_to_go_on(page, log, follower, monkeypatch, limit):
     Admin(log).create_topic("t", 1)
     for number in range(4):
         with Producer(log) as producer:
             producer.send("t", b"value %d" % number)
     follower.poll()
-    monkeypatch.setattr(f"spark_eos.extensions.ui.areas.records.{limit}", 1)
+    monkeypatch.setattr(f"spark_eos.extensions.ui.reading.wanted.{limit}", 1)
     one = ask(page, "records", topic="t", **{"from": "start"}, search="value 3").json()
     assert (one["rows"], one["next"], one["done"]) == ([], 1, False)
-    back = ask(page, "records", topic="t", back=True, search="value 0").json()
-    assert (back["rows"], back["next"], back["done"]) == ([], 3, False)
-    fields = {"from": "offset", "offset": back["next"], "back": True}
-    assert ask(page, "records", topic="t", search="value 2", **fields).json()["rows"][0]["offset"] == 2
+    back = ask(page, "records", topic="t", search="value 0").json()
+    assert (back["rows"], back["next"], back["done"], back["looked_at"]) == ([], [[0, 3]], False, 1)
+    older = ask(page, "records", topic="t", search="value 2", before=back["next"]).json()
+    assert older["rows"][0]["offset"] == 2
 
 
 def test_typed_records(page, log, follower):
@@ -331,7 +339,7 @@ def test_typed_records(page, log, follower):
     with Producer(log) as producer:
         producer.send_arrow("typed", pa.Table.from_pylist(rows, columns), 0)
     follower.poll()
-    found = ask(page, "records", topic="typed", back=True, search="T3").json()["rows"]
+    found = ask(page, "records", topic="typed", search="T3").json()["rows"]
     assert [(row["offset"], row["key"], row["headers"], row["value"]["as"]) for row in found] == [
         (3, None, [], "columns")
     ]
@@ -384,7 +392,7 @@ def test_avro_records_and_a_registry_that_is_not_asked(page, log, follower):
         with Producer(log) as producer:
             producer.send("avro", {"name": HOSTILE * 200}).get()
         follower.poll()
-        unknown, known = (row["value"] for row in ask(page, "records", topic="avro").json()["rows"])
+        known, unknown = (row["value"] for row in ask(page, "records", topic="avro").json()["rows"])
         with pytest.raises(BlockingIOError):
             registry.accept()
     assert (unknown["text"], unknown["as"]) == ("00 00 00 00 63 04 68 69", "hex")
@@ -392,7 +400,7 @@ def test_avro_records_and_a_registry_that_is_not_asked(page, log, follower):
     assert (known["as"], known["cut"]) == ("avro", True)
     whole = ask(page, "record", topic="avro", partition=0, offset=1).json()["row"]["value"]
     assert json.loads(whole["text"]) == {"name": HOSTILE * 200}
-    as_stored = ask(page, "records", topic="avro", decode="hex").json()["rows"][1]["value"]
+    as_stored = ask(page, "records", topic="avro", decode="hex").json()["rows"][0]["value"]
     assert as_stored["text"].startswith("00 00 00 00 07")
 
 
@@ -415,9 +423,13 @@ def test_records_around_a_damaged_batch(tmp_path):
     follower = Follower(str(tmp_path), clock=Waiting())
     page = client(follower)
     page.headers["x-csrf-token"] = page.get("/session").json()["csrf"]
-    for fields in ({}, {"from": "start"}, {"back": True, "search": "value"}):
+    for fields, offsets in (
+        ({}, [3, 1, 0]),
+        ({"from": "start"}, [0, 1, 3]),
+        ({"search": "value"}, [3, 1, 0]),
+    ):
         answer = ask(page, "records", topic="t", **fields).json()
-        assert [row["offset"] for row in answer["rows"]] == [0, 1, 3]
+        assert [row["offset"] for row in answer["rows"]] == offsets
         (named,) = answer["damaged"]
         assert damaged.name in named
         assert "(t-0, offset 2)" in named

@@ -1,30 +1,29 @@
-"""Records of a partition: from an offset, a time, a key or a search on; each call reads a bounded number of batches."""
+"""Records of a topic: the newest ones, or from an offset or a time on; each call reads a bounded number of batches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_eos.config.isolation import Isolation
-from spark_eos.errors import CorruptRecordError, InvalidRequestError
+from spark_eos.errors import InvalidRequestError
 from spark_eos.extensions.ui.decoding import DECODINGS, Decoder
 from spark_eos.extensions.ui.follower import Follower
-from spark_eos.extensions.ui.question import Answer, Question
+from spark_eos.extensions.ui.question import MOST_OFFSETS, MOST_ROWS, Answer, Question
+from spark_eos.extensions.ui.reading.exports import FORMATS, MOST_COLUMNS
+from spark_eos.extensions.ui.reading.expression import row_filter
+from spark_eos.extensions.ui.reading.newest import Found, newest
+from spark_eos.extensions.ui.reading.wanted import MOST_BYTES, Budget, Wanted, dicts, matching
 from spark_eos.log.data.partitioners import key_partitions
 from spark_eos.log.data.planner import Fetch, end_offset, partition_of, planned_rows
+from spark_eos.log.data.records import Records
 from spark_eos.log.time_travel import time_ms
 from spark_eos.log.topics import key_columns, layout_of
-from spark_eos.protocol.state import Partition, Topic
+from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["key_partition", "records", "show_record"]
-
-_MOST_BATCHES = 500
-_MOST_BYTES = 64 << 20
-"""What one call reads at most. A search that has not ended says where to go on."""
+__all__ = ["export", "key_partition", "records", "show_record"]
 
 _WHOLE = 1 << 20
 """Characters of a value in the view of one record."""
@@ -36,79 +35,106 @@ _MOST_DAMAGED = 10
 """Damaged batches that one answer names."""
 
 
-class _Budget:
-    """What is left of what one call may read, and what could not be read."""
-
-    def __init__(self) -> None:
-        self.batches, self.bytes = _MOST_BATCHES, _MOST_BYTES
-        self.damaged: list[str] = []
-
-    def spend(self, fetch: Fetch) -> None:
-        self.batches -= 1
-        self.bytes -= fetch.size
-
-    @property
-    def is_spent(self) -> bool:
-        return self.batches <= 0 or self.bytes <= 0
-
-
-class _Wanted(NamedTuple):
-    """Which records are looked for: with a text in key, value, headers or columns, or with a key."""
-
-    text: str
-    key: str
-
-    @property
-    def is_all(self) -> bool:
-        return not self.text and not self.key
-
-
 def records(follower: Follower, question: Question) -> Answer:
-    """Records of a partition, oldest first.
+    """Records of a topic: the newest of all its partitions or of one, or those of one from a place on.
 
-    ``from`` says where: ``offset``, ``time``, ``start``, ``end`` (the newest). ``back`` searches towards older ones.
+    ``from``: ``end`` is the newest first; ``offset``, ``time`` and ``start`` are the oldest first from there. After one
+    of the newest ones, ``before`` is its ``next`` for older ones, and ``after`` its ``ends`` for those that came since.
     """
     topic = follower.topic(question.text("topic"))
-    at = TopicPartition(topic.name, question.number("partition", 0))
     isolation = ISOLATIONS[question.choice("isolation", tuple(ISOLATIONS))]
     count = question.number("count", 50, least=1, most=200)
-    wanted = _Wanted(question.text("search", "", most=1000), question.text("key", "", most=1000))
-    backwards = question.flag("back")
-    part = partition_of(follower.state, at)
-    end = end_offset(part, isolation)
-    place = _place(follower, question, at, part, isolation, count, searching=not wanted.is_all)
+    wanted = Wanted(
+        question.text("search", "", most=1000),
+        question.text("key", "", most=1000),
+        row_filter(topic, question.text("filter", "", most=1000)),
+    )
     decoder = Decoder(topic, question.choice("decode", DECODINGS))
-    budget = _Budget()
-    if backwards:
-        rows, following = _backwards(follower, topic, at, place, isolation, wanted, count, budget)
+    budget = Budget()
+    whence = question.choice("from", ("end", "start", "offset", "time"))
+    number = _partition(follower, topic, question)
+    found: list[Found]
+    shown: Answer
+    if whence == "end":
+        numbers = range(topic.partitions) if number is None else [number]
+        bounds = question.offsets("before"), question.offsets("after")
+        found, before, ends = newest(follower, topic, numbers, *bounds, isolation, wanted, count, budget)
+        if before is not None and len(before) > MOST_OFFSETS:
+            raise InvalidRequestError(
+                f"no older ones can be read of {topic.partitions} partitions together: choose one of them"
+            )
+        shown = {"ends": ends and [*ends.items()], "next": before and [*before.items()], "done": not before}
+    elif number is None:
+        raise InvalidRequestError(
+            f"topic {topic.name!r} has {topic.partitions} partitions, and only the newest records are read from all of "
+            "them: choose a partition"
+        )
     else:
-        rows, following = _forwards(follower, topic, at, place, isolation, wanted, count, budget)
+        at = TopicPartition(topic.name, number)
+        place = _place(follower, question, whence, at, isolation)
+        found, following = _forwards(follower, topic, at, place, isolation, wanted, count, budget)
+        shown = {"next": following, "done": following is None}
     return {
         "topic": topic.name,
-        "partition": at.partition,
-        "start": part.start,
-        "end": end,
-        "place": place,
-        "next": following,
-        "done": following >= end if not backwards else following <= part.start,
-        "searched": _MOST_BATCHES - budget.batches,
+        **shown,
+        "searched": budget.read,
+        "looked_at": None if wanted.is_all else budget.looked_at,
         "problem": decoder.problem,
         "damaged": budget.damaged[:_MOST_DAMAGED],
-        "rows": [_shown(topic, decoder, offset, row) for offset, row in rows],
+        "rows": [_shown(topic, decoder, one) for one in found],
     }
+
+
+def _partition(follower: Follower, topic: Topic, question: Question) -> int | None:
+    """The partition that is asked for, or the only one; None: all of them."""
+    number = question.number("partition", 0 if topic.partitions == 1 else -1, least=-1)
+    if number < 0:
+        return None
+    partition_of(follower.state, TopicPartition(topic.name, number))
+    return number
 
 
 def show_record(follower: Follower, question: Question) -> Answer:
     """One record, with up to a million characters of its value."""
     topic = follower.topic(question.text("topic"))
-    at = TopicPartition(topic.name, question.number("partition"))
     isolation = ISOLATIONS[question.choice("isolation", tuple(ISOLATIONS))]
-    offset = question.number("offset")
     decoder = Decoder(topic, question.choice("decode", DECODINGS), _WHOLE)
+    at = TopicPartition(topic.name, question.number("partition"))
+    offset = question.number("offset")
+    found = _read_one(follower, topic, at, offset, isolation)
+    (row,) = dicts(topic, found.table)
+    return {"row": _shown(topic, decoder, Found(at.partition, offset, row))}
+
+
+def export(follower: Follower, question: Question) -> Answer:
+    """Records that are shown, whole, as a file: ``records`` are their places, ``columns`` those that are shown."""
+    topic = follower.topic(question.text("topic"))
+    isolation = ISOLATIONS[question.choice("isolation", tuple(ISOLATIONS))]
+    decoder = Decoder(topic, question.choice("decode", DECODINGS), _WHOLE)
+    columns = question.texts("columns", most=MOST_COLUMNS)
+    form = question.choice("format", tuple(FORMATS))
+    left = MOST_BYTES
+    rows: list[Answer] = []
+    for partition, offset in question.pairs("records", most=MOST_ROWS):
+        at = TopicPartition(topic.name, partition)
+        found = _read_one(follower, topic, at, offset, isolation)
+        left -= found.table.nbytes
+        if left < 0:
+            raise InvalidRequestError(
+                f"these records have more than {MOST_BYTES >> 20} MiB: eoslog consume writes files of any size"
+            )
+        (row,) = dicts(topic, found.table)
+        rows.append(_shown(topic, decoder, Found(partition, offset, row)))
+    return {"text": FORMATS[form](columns, rows), "name": f"{topic.name}.{form}"}
+
+
+def _read_one(
+    follower: Follower, topic: Topic, at: TopicPartition, offset: int, isolation: Isolation
+) -> Records:
     for fetch in _fetches(follower, at, offset, offset + 1, isolation):
         found = follower.read(topic, fetch)
         if found.num_rows and found.offset(0) == offset:
-            return {"row": _shown(topic, decoder, offset, _dicts(topic, found.table.slice(0, 1))[0])}
+            return found.slice(0, 1)
     raise InvalidRequestError(
         f"{at} has no record at offset {offset}: it may be a control batch, aborted, compacted or deleted"
     )
@@ -136,20 +162,11 @@ def _has_text_key(topic: Topic) -> bool:
 
 
 def _place(
-    follower: Follower,
-    question: Question,
-    at: TopicPartition,
-    part: Partition,
-    isolation: Isolation,
-    count: int,
-    *,
-    searching: bool,
+    follower: Follower, question: Question, whence: str, at: TopicPartition, isolation: Isolation
 ) -> int:
     """The offset to begin at: inside of what is there."""
+    part = partition_of(follower.state, at)
     end = end_offset(part, isolation)
-    whence = question.choice("from", ("end", "start", "offset", "time"))
-    if whence == "end":
-        return end if question.flag("back") or searching else max(part.start, end - count)
     if whence == "start":
         return part.start
     if whence == "offset":
@@ -173,153 +190,53 @@ def _fetches(
         yield Fetch(at.topic, at.partition, first, last - first, first - row.base_offset, row.file, row.batch)
 
 
-_Rows = list[tuple[int, dict[str, Any]]]
-
-
 def _forwards(
     follower: Follower,
     topic: Topic,
     at: TopicPartition,
     start: int,
     isolation: Isolation,
-    wanted: _Wanted,
+    wanted: Wanted,
     count: int,
-    budget: _Budget,
-) -> tuple[_Rows, int]:
-    """Up to ``count`` records from ``start`` on, and where the next ones begin."""
-    found: _Rows = []
+    budget: Budget,
+) -> tuple[list[Found], int | None]:
+    """Up to ``count`` records from ``start`` on, and where the next ones begin; None: there are none yet."""
+    found: list[Found] = []
     end = end_offset(partition_of(follower.log.state, at), isolation)
-    for fetch in _fetches(follower, at, start, end, isolation):
+    start, stop = wanted.narrowed(topic, at, start, end)
+    for fetch in _fetches(follower, at, start, stop, isolation):
         if budget.is_spent:
             return found, fetch.offset
-        budget.spend(fetch)
-        found += _readable(follower, topic, fetch, wanted, count - len(found), budget)
+        if not wanted.may_be_in(fetch):
+            budget.skip()
+            continue
+        matches = matching(follower, topic, fetch, wanted, budget)
+        if matches is None:
+            continue
+        batch, places = matches
+        taken = pa.array(places[: count - len(found)], pa.int64())
+        rows = dicts(topic, batch.table.take(taken))
+        found += [
+            Found(at.partition, batch.offset(place), row)
+            for place, row in zip(taken.to_pylist(), rows, strict=True)
+        ]
         if len(found) >= count:
-            return found, found[-1][0] + 1
-    return found, end
-
-
-def _backwards(
-    follower: Follower,
-    topic: Topic,
-    at: TopicPartition,
-    end: int,
-    isolation: Isolation,
-    wanted: _Wanted,
-    count: int,
-    budget: _Budget,
-) -> tuple[_Rows, int]:
-    """The newest ``count`` records before ``end``, and before which offset older ones are."""
-    found: _Rows = []
-    start = partition_of(follower.log.state, at).start
-    window = max(count, 1000)
-    while end > start:
-        first = max(start, end - window)
-        fetches = list(_fetches(follower, at, first, end, isolation))
-        for fetch in reversed(fetches):
-            if budget.is_spent:
-                return found[::-1], fetch.next_offset
-            budget.spend(fetch)
-            found += reversed(_readable(follower, topic, fetch, wanted, -(count - len(found)), budget))
-            if len(found) >= count:
-                return found[::-1], found[-1][0]
-        end = first
-        if len(fetches) < _MOST_BATCHES // 4:
-            window *= 2
-    return found[::-1], start
-
-
-def _readable(
-    follower: Follower, topic: Topic, fetch: Fetch, wanted: _Wanted, count: int, budget: _Budget
-) -> _Rows:
-    """As `_matching`; a damaged batch has no records, and is named in ``budget.damaged``."""
-    try:
-        return _matching(follower, topic, fetch, wanted, count)
-    except CorruptRecordError as error:
-        budget.damaged.append(str(error))
-        return []
-
-
-def _matching(follower: Follower, topic: Topic, fetch: Fetch, wanted: _Wanted, count: int) -> _Rows:
-    """The records of a fetch that are wanted: the first ``count`` of them, or the last, if it is negative."""
-    batch = follower.read(topic, fetch)
-    if wanted.is_all:
-        part = batch.slice(0, count) if count >= 0 else batch.slice(max(batch.num_rows + count, 0))
-        return list(zip(part.offsets.tolist(), _dicts(topic, part.table), strict=True))
-    found = pc.indices_nonzero(_mask(topic, batch.table, wanted)).to_pylist()
-    places = found[:count] if count >= 0 else found[count:]
-    rows = _dicts(topic, batch.table.take(pa.array(places, pa.int64())))
-    return [(batch.offset(place), row) for place, row in zip(places, rows, strict=True)]
-
-
-def _dicts(topic: Topic, table: pa.Table) -> list[dict[str, Any]]:
-    """The rows, their timestamps in milliseconds; columns of a schema as scalars, since Python has not all values."""
-    name = layout_of(topic).timestamp_column
-    at = table.schema.get_field_index(name)
-    table = table.set_column(at, name, table.column(at).cast(pa.int64()))
-    if not topic.schemas:
-        rows: list[dict[str, Any]] = table.to_pylist()
-        return rows
-    times = table.column(at).to_pylist()
-    columns = zip(table.column_names, table.columns, strict=True)
-    shown = [(column, values) for column, values in columns if column != name]
-    return [
-        {name: times[row], **{column: values[row] for column, values in shown}} for row in range(len(times))
-    ]
-
-
-def _mask(topic: Topic, table: pa.Table, wanted: _Wanted) -> pa.ChunkedArray:
-    """Which rows are wanted. A search looks at stored bytes and at columns as text, without regard to case."""
-    found = pa.chunked_array([pa.array([True] * table.num_rows, pa.bool_())])
-    if wanted.key:
-        columns = key_columns(topic)
-        if len(columns) != 1:
-            raise InvalidRequestError(
-                f"the key of topic {topic.name!r} has {len(columns)} columns: use the search"
-            )
-        found = pc.and_(
-            found, pc.fill_null(pc.equal(_as_bytes(table[columns[0]]), wanted.key.encode()), False)
-        )
-    if wanted.text:
-        pattern = wanted.text.encode()
-        hits = pa.chunked_array([pa.array([False] * table.num_rows, pa.bool_())])
-        for column in table.columns:
-            one = pc.match_substring(_as_bytes(column), pattern, ignore_case=wanted.text.isascii())
-            hits = pc.or_(hits, pc.fill_null(one, False))
-        found = pc.and_(found, hits)
-    return found
-
-
-def _as_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column as something to search in: its bytes, its text, or what its values look like."""
-    if pa.types.is_binary(column.type):
-        return column
-    if pa.types.is_string(column.type):
-        return column.cast(pa.binary())
-    if pa.types.is_nested(column.type):
-        texts = [_joined(value) for value in column.to_pylist()]
-        return pa.chunked_array([pa.array(texts, pa.binary())])
-    return column.cast(pa.string()).cast(pa.binary())
-
-
-def _joined(value: Any) -> bytes | None:
-    """All texts and bytes in a nested value, one after the other."""
-    if value is None:
-        return None
-    if isinstance(value, bytes):
-        return value
-    if isinstance(value, dict):
-        return b"\0".join(_joined(one) or b"" for one in value.values())
-    if isinstance(value, (list, tuple)):
-        return b"\0".join(_joined(one) or b"" for one in value)
-    return str(value).encode()
+            following = found[-1].offset + 1
+            return found, following if following < end else None
+    return found, None
 
 
 # -- Rows -------------------------------------------------------------------------------------------------
 
 
-def _shown(topic: Topic, decoder: Decoder, offset: int, row: dict[str, Any]) -> Answer:
-    shown: Answer = {"offset": offset, "time": row.pop(layout_of(topic).timestamp_column)}
+def _shown(topic: Topic, decoder: Decoder, one: Found) -> Answer:
+    row = one.row
+    shown: Answer = {
+        "partition": one.partition,
+        "offset": one.offset,
+        "time": row.pop(layout_of(topic).timestamp_column),
+        "cells": decoder.cells(row),
+    }
     if topic.schemas:
         return {**shown, "key": None, "value": decoder.columns(row), "headers": []}
     return {

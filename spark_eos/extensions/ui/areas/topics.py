@@ -56,15 +56,17 @@ def show_topic(follower: Follower, question: Question) -> Answer:
     state, series = follower.state, follower.series
     topic = follower.topic(question.text("topic"))
     only = question.choice("only", ("all", "held", "busy"))
-    sort = question.choice("sort", ("partition", "offsets", "rate", "held"))
+    sort = question.choice("sort", ("partition", "start", "end", "rate", "held"))
     parts = [(number, state.partitions[topic.topic_id, number]) for number in range(topic.partitions)]
     if only == "held":
         parts = [one for one in parts if one[1].last_stable_offset < one[1].end]
     rates = series.partition_rates_now()
     if only == "busy":
         parts = [one for one in parts if rates.get((topic.topic_id, one[0]))]
-    if sort == "offsets":
-        parts.sort(key=lambda one: one[1].start - one[1].end)
+    if sort == "start":
+        parts.sort(key=lambda one: -one[1].start)
+    elif sort == "end":
+        parts.sort(key=lambda one: -one[1].end)
     elif sort == "held":
         parts.sort(key=lambda one: one[1].last_stable_offset - one[1].end)
     elif sort == "rate":

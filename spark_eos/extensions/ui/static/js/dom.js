@@ -41,14 +41,26 @@ export function put(root, ...children) {
 const focusable = (root) => [...root.querySelectorAll("a, button, input, select, summary")];
 
 // A table with roles of its own, since a narrow page lays it out as blocks.
-// columns: [label, row => content, "n" for numbers]
-export function table(caption, columns, rows) {
+// columns: [label, row => content, "n" for numbers, what it is sorted by]; sort: which one it is now, and what another does.
+export function table(caption, columns, rows, sort) {
   return h("table", {role: "table"},
     h("caption", {}, caption),
-    h("thead", {role: "rowgroup"}, h("tr", {role: "row"},
-      columns.map(([label, , kind]) => h("th", {role: "columnheader", scope: "col", class: kind}, label)))),
+    h("thead", {role: "rowgroup"}, h("tr", {role: "row"}, columns.map(([label, , kind, key]) => {
+      const now = sort && key !== undefined && sort.by === key;
+      return h("th", {role: "columnheader", scope: "col", class: kind, "aria-sort": now ? (sort.down ? "descending" : "ascending") : null},
+        sort && key !== undefined ? h("button", {type: "button", class: "sort", "data-key": `sort ${caption.replace(/[\d,.]+/g, "")} ${key}`, title: `Sort by ${label}`, onclick: () => sort.choose(key)}, label) : label);
+    }))),
     h("tbody", {role: "rowgroup"}, rows.map((row) => h("tr", {role: "row"},
       columns.map(([label, make, kind]) => h("td", {role: "cell", class: kind, "data-label": label}, make(row)))))));
+}
+
+// The server sorts, since it sends a page: numbers and times begin with the largest, names with the first.
+const RISING = new Set(["name", "partition"]);
+export function byServer(asked, go) {
+  return {by: asked.sort, down: RISING.has(asked.sort) === Boolean(asked.reverse), choose(key) {
+    Object.assign(asked, {reverse: asked.sort === key && !asked.reverse, sort: key, first: 0});
+    go();
+  }};
 }
 
 export function pager(answer, go, prefix = "") {
@@ -75,9 +87,32 @@ export function field(label, name, attributes, choices) {
 }
 
 export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (text.endsWith(".") ? "" : ".");
-export const number = (value) => value === null || value === undefined ? "–" : Number(value).toLocaleString("en");
+// A rate is measured to a few digits: more of them would only look exact.
+export function number(value) {
+  if (value === null || value === undefined) return "–";
+  const round = Number.isInteger(Number(value)) ? {} : Math.abs(value) < 100 ? {maximumSignificantDigits: 3} : {maximumFractionDigits: 0};
+  return Number(value).toLocaleString("en", round);
+}
 export const counted = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
-export const time = (ms) => ms === null || ms === undefined || ms < 0 ? "–" : new Date(ms).toISOString().replace("T", " ").slice(0, 23);
+
+// Times as this browser's own, or UTC; it remembers which.
+const LOCAL = "eoslog-times";
+export const isLocal = () => localStorage.getItem(LOCAL) === "local";
+export const setLocal = (on) => localStorage.setItem(LOCAL, on ? "local" : "utc");
+export const zone = () => isLocal() ? Intl.DateTimeFormat().resolvedOptions().timeZone || "local" : "UTC";
+export const inZone = (name) => `${name} (${zone()})`;
+export function time(ms) {
+  if (ms === null || ms === undefined || ms < 0) return "–";
+  const shift = isLocal() ? new Date(ms).getTimezoneOffset() * 60000 : 0;
+  return new Date(ms - shift).toISOString().replace("T", " ").slice(0, 23);
+}
+export const moment = (ms) => `${time(ms)} ${zone()}`;
+// A time that a person has typed, for the server: it takes what has no zone for UTC.
+export function typedTime(text) {
+  if (!isLocal() || !/^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?$/.test(text)) return text;
+  const found = new Date(text.length === 10 ? `${text}T00:00` : text.replace(" ", "T"));
+  return isNaN(found) ? text : found.toISOString();
+}
 export function duration(ms) {
   if (ms === null || ms === undefined) return "–";
   const seconds = Math.floor(ms / 1000);
@@ -135,5 +170,9 @@ export function chart(points, what) {
   const label = values.length
     ? `${what}: now ${number(values[values.length - 1])}, at most ${number(Math.max(...values))}, over ${duration(points[points.length - 1][0] - points[0][0])}`
     : `${what}: nothing yet`;
-  return h("figure", {class: "panel"}, drawing("chart", label, points), h("figcaption", {class: "soft"}, label));
+  return h("figure", {class: "panel"},
+    values.length < 2 ? null : h("div", {class: "axes", "aria-hidden": "true"}, h("span", {}, number(Math.max(...values)))),
+    drawing("chart", label, points),
+    values.length < 2 ? null : h("div", {class: "axes", "aria-hidden": "true"}, h("span", {}, `0 at ${moment(points[0][0]).slice(11, 19)}`), h("span", {}, moment(points[points.length - 1][0]).slice(11, 19))),
+    h("figcaption", {class: "soft"}, label));
 }

@@ -1,5 +1,5 @@
 import {begin, current, logOut} from "./api.js";
-import {duration, h, number, put, time} from "./dom.js";
+import {duration, h, isLocal, moment, number, put, setLocal} from "./dom.js";
 import * as operations from "./operations.js";
 import * as readers from "./readers.js";
 import * as topics from "./topics.js";
@@ -25,6 +25,7 @@ const LATE_MS = 30000;  // Longer than the server waits between two polls, and t
 // measured by a clock that is never set (performance.now).
 let heard = null, connected = true, problem = null, shownAt = null;
 const why = h("p", {role: "alert"}), since = h("p", {id: "age"}), stale = h("div", {id: "stale", hidden: true}, why, since);
+const loading = h("p", {role: "status", hidden: true}, "Loading …");
 
 function age() { return heard ? heard.age + performance.now() - heard.at : 0; }
 
@@ -35,12 +36,13 @@ function judge() {
     : problem;
   const blank = shownAt === null;  // Nothing of this view was shown yet.
   stale.hidden = !reason;
+  loading.hidden = !blank || Boolean(reason);
   main.classList.toggle("stale", Boolean(reason) && !blank);
   if (why.textContent !== (reason || "")) why.textContent = reason || "";  // It is announced only if it changes.
   since.hidden = blank;
   if (!reason || blank) return;
   const byUs = reason === problem || !heard, old = byUs ? performance.now() - shownAt : age();
-  since.textContent = `Not up to date: this is the log as it was at ${time(byUs ? Date.now() - old : heard.read)} UTC, ${duration(old)} ago.`;
+  since.textContent = `Not up to date: this is the log as it was at ${moment(byUs ? Date.now() - old : heard.read)}, ${duration(old)} ago.`;
 }
 setInterval(judge, 1000);
 
@@ -90,7 +92,8 @@ function route() {
   }
   const body = h("div", {});
   problem = shownAt = null;
-  put(main, h("h1", {}, title), stale, body);
+  put(main, h("h1", {}, title), stale, body, loading);
+  judge();
   view = make(body, {name: rest[0], refresh: () => update(), session: current.session});
   update();
 }
@@ -109,7 +112,7 @@ function connect() {
     const back = !connected;
     connected = true;
     judge();
-    const text = pulse.error ? pulse.error : `live, entry ${number(pulse.seq)}`;
+    const text = pulse.error ? "cannot be read" : `live, entry ${number(pulse.seq)}`;
     live.className = pulse.error ? "off" : "on";
     // The state is announced when it changes, not with each entry.
     if (!live.textContent.startsWith("live") || pulse.error) live.setAttribute("aria-live", "polite");
@@ -166,6 +169,10 @@ async function start() {
   const out = document.getElementById("logout");
   out.hidden = !session.login;
   out.addEventListener("click", logOut);
+  const zones = document.getElementById("zone");
+  const showZone = () => { zones.textContent = isLocal() ? "Local time" : "UTC"; zones.setAttribute("aria-pressed", String(isLocal())); };
+  zones.addEventListener("click", () => { setLocal(!isLocal()); showZone(); update(); });
+  showZone();
   document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
   window.addEventListener("hashchange", () => { route(); main.focus(); });
   keys();

@@ -1,6 +1,6 @@
 import {ask} from "./api.js";
 import {LOG, command, typed} from "./commands.js";
-import {bars, chart, counted, duration, field, h, number, pager, put, sentence, size, table, tiles, time} from "./dom.js";
+import {bars, byServer, chart, counted, duration, field, h, inZone, moment, number, pager, put, sentence, size, table, tiles, time, typedTime} from "./dom.js";
 import {address} from "./topics.js";
 import {logSettings} from "./topic-changes.js";
 import {UNKNOWN, confirmed} from "./writing.js";
@@ -18,7 +18,7 @@ export function overview(root) {
       ["Groups", number(one.groups)], ["Largest group lag", number(one.lag)], ["Queries", number(one.queries)],
       ["Largest query lag", number(one.query_lag)], ["Publications", number(one.publications)]]),
     h("h2", {}, "Offsets per second"), chart(one.rates, "Offsets per second"),
-    h("p", {class: "soft"}, `Time of the newest entry: ${time(one.time)} UTC; log ${one.log_id}`));
+    h("p", {class: "soft"}, `Time of the newest entry: ${moment(one.time)}; log ${one.log_id}`));
   }};
 }
 
@@ -58,7 +58,7 @@ export function transactions(root, context) {
     const columns = [
       ["Transactional id", (one) => [one.id, one.overdue ? h("span", {class: "badge bad"}, "past its timeout") : null]],
       ["Open for", (one) => duration(one.age_ms), "n"], ["Timeout", (one) => duration(one.timeout_ms), "n"],
-      ["Began (UTC)", (one) => time(one.started_ms)], ["Held back", (one) => number(one.held), "n"],
+      [inZone("Began"), (one) => time(one.started_ms)], ["Held back", (one) => number(one.held), "n"],
       ["Producer", (one) => `${one.producer}, epoch ${one.epoch}, transaction ${one.number}`],
       ["Where", (one) => h("details", {"data-key": `w${one.producer}`}, h("summary", {"data-key": `w${one.producer}`}, counted(one.partitions, "partition")),
         one.places.map((at) => h("div", {}, `${at.topic}-${at.partition} from offset ${number(at.first)}, holds back ${number(at.held)}`)),
@@ -79,25 +79,24 @@ function producing(root, context) {
   const rows = h("div", {});
   put(root, h("h2", {}, "Producers"), h("form", {class: "bar", role: "search", onsubmit: (event) => event.preventDefault(), oninput: (event) => {
     asked[event.target.name] = event.target.value; asked.first = 0; context.refresh();
-  }}, field("Transactional id has", "filter", {type: "search", autocomplete: "off", value: asked.filter}),
-  field("Sort by", "sort", {}, [["last", "last used"], ["name", "transactional id"], ["epoch", "epoch"]])), rows);
+  }}, field("Transactional id has", "filter", {type: "search", autocomplete: "off", value: asked.filter})), rows);
   const fenced = (one) => one.epoch === 0 ? "none" : one.fencings.length ? one.fencings.map((at) => h("div", {}, `${at.what} by `, writer(at), ` ${happened(at)}: ${at.text}`))
     : h("span", {class: "soft"}, "longer ago than the log tells");
   return async () => {
     const answer = await ask("producers", asked);
-    put(rows, table(`${number(answer.total)} producers with a transactional id`, [
-      ["Transactional id", (one) => one.query ? h("a", {href: address("query", one.id), "data-key": `p${one.id}`}, one.id) : one.id],
-      ["Producer", (one) => number(one.producer), "n"], ["Epoch", (one) => number(one.epoch), "n"],
+    put(rows, table(`${counted(answer.total, "producer")} with a transactional id`, [
+      ["Transactional id", (one) => one.query ? h("a", {href: address("query", one.id), "data-key": `p${one.id}`}, one.id) : one.id, "", "name"],
+      ["Producer", (one) => number(one.producer), "n"], ["Epoch", (one) => number(one.epoch), "n", "epoch"],
       ["Last transaction", (one) => one.number < 0 ? "none" : `${number(one.number)}, ${one.state}`],
-      ["Last used (UTC)", (one) => time(one.last_ms)], ["Fenced earlier ones", fenced],
-    ], answer.rows), h("p", {class: "soft"}, "A producer of an earlier epoch that still runs is a zombie: it gets PRODUCER_FENCED at its next call, and nothing of it gets into the log. " +
+      [inZone("Last used"), (one) => time(one.last_ms), "", "last"], ["Fenced earlier ones", fenced],
+    ], answer.rows, byServer(asked, context.refresh)), h("p", {class: "soft"}, "A producer of an earlier epoch that still runs is a zombie: it gets PRODUCER_FENCED at its next call, and nothing of it gets into the log. " +
       "If the epoch goes on rising, two programs use one transactional id and fence each other: give each its own, or stop one."),
     pager(answer, (first) => { asked.first = first; context.refresh(); }));
   };
 }
 
 const writer = (at) => h("span", {class: "badge"}, at.writer || "an unnamed writer");
-const happened = (at) => `${at.times > 1 ? `${number(at.times)} times since ${time(at.first)} UTC, last ` : ""}in entry ${number(at.entry)}, ${time(at.time)} UTC`;
+const happened = (at) => `${at.times > 1 ? `${number(at.times)} times since ${moment(at.first)}, last ` : ""}in entry ${number(at.entry)}, ${moment(at.time)}`;
 
 // What was done to the log; entries tell it too, as long as they are there.
 function audited(root, context) {
@@ -107,8 +106,8 @@ function audited(root, context) {
   }}, field("Name, writer or deed has", "filter", {type: "search", autocomplete: "off"})), rows);
   return async () => {
     const answer = await ask("audit", asked);
-    put(rows, table(`${number(answer.total)} events`, [
-      ["When (UTC)", (one) => time(one.time)], ["What", (one) => one.what], ["Of", (one) => one.name || "the log"], ["By", writer],
+    put(rows, table(counted(answer.total, "event"), [
+      [inZone("When"), (one) => time(one.time)], ["What", (one) => one.what], ["Of", (one) => one.name || "the log"], ["By", writer],
       ["Times", (one) => number(one.times), "n"], ["More", (one) => one.text], ["Entry", (one) => number(one.entry), "n"],
     ], answer.rows), pager(answer, (first) => { asked.first = first; context.refresh(); }));
   };
@@ -122,7 +121,7 @@ export function history(root, context) {
     event.preventDefault();
     const place = form.elements.place.value.trim();
     problem.textContent = "";
-    try { until = place === "" ? null : /^\d{1,12}$/.test(place) ? Number(place) : (await ask("entry-at", {time: place})).entry; }
+    try { until = place === "" ? null : /^\d{1,12}$/.test(place) ? Number(place) : (await ask("entry-at", {time: typedTime(place)})).entry; }
     catch (error) { problem.textContent = error.message; return; }
     context.refresh();
   }}, field("Entry or time", "place", {autocomplete: "off", placeholder: "newest"}), h("button", {type: "submit"}, "Go"));
@@ -149,9 +148,9 @@ function strip(answer, go) {
   return [h("figure", {class: "panel"},
     bars(`${label}: ${answer.kinds.map((kind) => `${kind} ${number(total(kind))}`).join(", ")}`, answer.steps, answer.kinds, answer.rows.map((step) => [step.step, step.counts])),
     h("figcaption", {class: "soft"}, answer.kinds.map((kind, at) => h("span", {class: `key kind${at}`}, h("span", {}, `${kind} ${number(total(kind))}`))),
-      h("div", {}, `From ${time(answer.begin_ms)} UTC; a bar is ${answer.step_ms < 120000 ? `${answer.step_ms / 1000} s` : duration(answer.step_ms)}.`))),
+      h("div", {}, `From ${moment(answer.begin_ms)}; a bar is ${answer.step_ms < 120000 ? `${answer.step_ms / 1000} s` : duration(answer.step_ms)}.`))),
   h("details", {"data-key": "strip"}, h("summary", {"data-key": "strip"}, "The bars as a table"), table(label, [
-    ["From (UTC)", (step) => time(step.time)],
+    [inZone("From"), (step) => time(step.time)],
     ["Entries", (step) => h("button", {type: "button", "data-key": `s${step.first}`, onclick: () => go(step.last)}, step.first === step.last ? number(step.first) : `${number(step.first)} to ${number(step.last)}`)],
     ...answer.kinds.map((kind) => [kind, (step) => number(step.counts[kind] || 0), "n"]),
   ], answer.rows))];
@@ -159,16 +158,16 @@ function strip(answer, go) {
 
 function entry(one) {
   const box = h("div", {});
-  return h("li", {}, h("b", {}, `Entry ${number(one.seq)}`), " ", h("span", {class: "soft"}, `${time(one.time)} UTC, ${size(one.bytes || 0)}`),
+  return h("li", {}, h("b", {}, `Entry ${number(one.seq)}`), " ", h("span", {class: "soft"}, `${moment(one.time)}, ${size(one.bytes || 0)}`),
     one.problem ? h("div", {class: "error"}, one.problem) : null,
     (one.requests || []).map((request) => h("div", {}, h("span", {class: "badge"}, request.writer || "unnamed writer"),
       request.actions.map((action) => `${action.name}${action.count > 1 ? ` × ${action.count}` : ""}`).join(", "),
-      request.records ? `; ${number(request.records)} records in ${request.topics.join(", ")}` : "",
+      request.records ? `; ${counted(request.records, "record")} in ${request.topics.join(", ")}` : "",
       request.groups.length ? `; offsets of ${request.groups.join(", ")}` : "",
       request.ends.length ? h("span", {class: request.ends.includes("abort") ? "bad" : "good"}, ` ${request.ends.join(", ")}`) : null,
       request.refused ? h("div", {class: "warn"}, `refused: ${request.refused}`) : null)),
     (one.fences || []).map((at) => h("div", {class: "warn"}, `producer ${at.producer} is at epoch ${number(at.epoch)} now, earlier ones are fenced: ${at.why}`)),
-    one.more ? h("div", {}, `and ${one.more} more requests`) : null,
+    one.more ? h("div", {}, `and ${counted(one.more, "more request")}`) : null,
     h("details", {"data-key": `e${one.seq}`, ontoggle: async (event) => {
       if (!event.target.open || box.childNodes.length) return;
       try {
@@ -203,7 +202,7 @@ export function publications(root, context) {
     const answer = await ask("publications", asked);
     put(root, answer.total ? table("Publications", [["Name", (one) => one.name], ["Format", (one) => one.format],
       ["Topics", (one) => one.topics.map((at) => h("div", {}, `${at.topic}: version ${at.version ?? "none"}`))], ["Version", (one) => number(one.sequence), "n"],
-      ["Entry", (one) => number(one.entry), "n"], ["Time (UTC)", (one) => time(one.time)], ["Offsets behind", (one) => number(one.behind), "n"],
+      ["Entry", (one) => number(one.entry), "n"], [inZone("Time"), (one) => time(one.time)], ["Offsets behind", (one) => number(one.behind), "n"],
       ["State", (one) => one.unfinished ? h("span", {class: "warn"}, "a version is not finished") : "complete"]], answer.rows) : h("p", {}, "There are none."),
     pager(answer, (first) => { asked.first = first; context.refresh(); }));
   }};
@@ -222,14 +221,14 @@ export function health(root, context) {
     const job = await ask("health"), running = job.state === "running", result = job.result, {store} = job;
     start.textContent = running ? "Stop" : "Verify now";
     put(state, store.problem
-      ? [h("p", {class: "error"}, sentence(store.problem)), h("p", {}, `It was read last at ${time(store.read_ms)} UTC, ${duration(store.age_ms)} before. All views show the log as it was then. Look at the store, the network and the rights of this page; it tries again by itself.`)]
+      ? [h("p", {class: "error"}, sentence(store.problem)), h("p", {}, `It was read last at ${moment(store.read_ms)}, ${duration(store.age_ms)} before. All views show the log as it was then. Look at the store, the network and the rights of this page; it tries again by itself.`)]
       : h("p", {class: "good"}, "The log can be read."),
     store.clock_problem ? h("p", {class: "warn"}, sentence(store.clock_problem)) : null);
     put(shown, h("p", {role: "status", class: result ? (result.sound ? "good" : "bad") : job.error ? "error" : ""},
       running ? job.progress : job.error || (result ? (result.sound ? (job.quick ? "All references are whole. The data was not read: a damaged file is found without “quick”." : "The log is sound.") : `Wrong: ${result.found.wrong}.`) : job.state === "stopped" ? "Stopped." : "Not verified yet.")),
     result ? tiles([["Entries read", number(result.entries)], ["Retired", number(result.retired)], ["Records", number(result.records)], ["Files", number(result.files)],
       ["Bytes", size(result.bytes)], ["Files without reference", number(result.unreferenced_files)]]) : null,
-    result?.unreferenced_files ? h("p", {}, `No entry refers to ${number(result.unreferenced_files)} files of ${size(result.unreferenced_bytes)}: writers that died have left them, maintenance has replaced them, or a writer is about to commit them. What is older than a day is deleted by `,
+    result?.unreferenced_files ? h("p", {}, `No entry refers to ${counted(result.unreferenced_files, "file")} of ${size(result.unreferenced_bytes)}: writers that died have left them, maintenance has replaced them, or a writer is about to commit them. What is older than a day is deleted by `,
       ...command("vacuum", LOG), "; ", ...command("vacuum", LOG, "--dry-run"), " lists it.") : null,
     (job.findings || []).length ? table("Findings", [["Verdict", (one) => h("span", {class: one.verdict === "wrong" ? "bad" : ""}, one.verdict)],
       ["Object", (one) => h("code", {}, one.name)], ["What", (one) => one.text], ["What to do", (one) => one.remedy || "–"]], job.findings) : null);

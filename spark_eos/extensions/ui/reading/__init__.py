@@ -1,0 +1,1 @@
+"""Records for the page: which are wanted, and where they are found."""

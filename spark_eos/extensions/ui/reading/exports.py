@@ -1,0 +1,108 @@
+"""Records that are shown as text of a file: CSV or JSON Lines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from spark_eos.errors import InvalidRequestError
+
+__all__ = ["FORMATS", "MOST_COLUMNS"]
+
+Cell = Mapping[str, Any]
+Row = Mapping[str, Any]
+
+MOST_COLUMNS = 250
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""A spreadsheet takes what begins like this for a formula. So a ' comes before it, which it does not show."""
+
+
+def as_csv(columns: Sequence[str], rows: Sequence[Row]) -> str:
+    """As of RFC 4180, in UTF-8. A null is empty. Text that a spreadsheet would compute has a ' before it."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out)
+    writer.writerow([_harmless(name) for name in _named(columns)])
+    for row in rows:
+        found = [_cell(row, name) for name in columns]
+        writer.writerow(["" if one["text"] is None else _harmless(one["text"], one["as"]) for one in found])
+    return out.getvalue()
+
+
+def as_json_lines(columns: Sequence[str], rows: Sequence[Row]) -> str:
+    """An object a line. Numbers have all their digits; what JSON has no value for is a text."""
+    names = [json.dumps(name) for name in _named(columns)]
+    lines = [
+        ", ".join(f"{name}: {_json(_cell(row, column))}" for name, column in zip(names, columns, strict=True))
+        for row in rows
+    ]
+    return "".join(f"{{{line}}}\n" for line in lines)
+
+
+FORMATS: dict[str, Callable[[Sequence[str], Sequence[Row]], str]] = {"csv": as_csv, "jsonl": as_json_lines}
+
+
+def _named(columns: Sequence[str]) -> list[str]:
+    """The names in the file. A field is ``.name``; if a column has that name it is ``value.name``."""
+    own = {one for one in columns if not one.startswith(".")}
+    return [one if one in own else one[1:] if one[1:] not in own else f"value{one}" for one in columns]
+
+
+def _cell(row: Row, column: str) -> Cell:
+    if column.startswith("."):
+        return _whole(row, column, (row["cells"] or {}).get(column[1:], _NULL))
+    found = row.get(column)
+    if column == "time" and isinstance(found, int):
+        return {"text": _moment(found), "as": "text"}
+    if column == "headers":
+        headers = [{"key": one["key"], "value": one["text"]} for one in found or []]
+        return {"text": json.dumps(headers), "as": "value"}
+    if isinstance(found, Mapping):
+        return {**_whole(row, column, found), "as": "text"}
+    return _NULL if found is None else {"text": str(found), "as": "value"}
+
+
+def _whole(row: Row, column: str, cell: Cell) -> Cell:
+    if cell["cut"]:
+        raise InvalidRequestError(
+            f"{column.removeprefix('.')!r} at offset {row['offset']} of partition {row['partition']} is too long for a "
+            "file of the page: leave out this column, or use eoslog consume"
+        )
+    return cell
+
+
+_NULL: Cell = {"text": None, "as": "null", "cut": False}
+
+
+def _moment(time_ms: int) -> str:
+    return f"{np.datetime64(time_ms, 'ms')}Z"
+
+
+def _harmless(text: str, kind: str = "text") -> str:
+    # What is no text begins with a sign only if it is a number.
+    text = text.replace("\0", "\ufffd")
+    return f"'{text}" if kind != "value" and text.startswith(_FORMULA) else text
+
+
+def _json(cell: Cell) -> str:
+    text = cell["text"]
+    if cell["as"] == "value":
+        try:
+            json.loads(text, parse_constant=_refuse, parse_int=_is_number, parse_float=_is_number)
+        except (ValueError, RecursionError):
+            return json.dumps(text)
+        return " ".join(str(text).splitlines())
+    return json.dumps(text)
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+_is_number: Callable[[str], str] = str
+"""Python's own numbers would not take each of them."""

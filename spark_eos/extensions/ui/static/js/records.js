@@ -1,0 +1,196 @@
+import {ask, current} from "./api.js";
+import {counted, field, h, inZone, number, put, table, time, typedTime, zone} from "./dom.js";
+
+const MOST = 200;  // Rows that are shown while new ones come.
+
+// The records of a topic: a form, and what was found. `update` is called when the log has changed.
+export function records(topic, found) {
+  // What was asked, the rows that are shown, and what the server said last; `live`: new ones are added on top.
+  let asked = null, rows = [], said = null, live = false, busy = false;
+  let drawn = null, order = {by: null, down: false};
+
+  function fieldsOf(form) {
+    const data = new FormData(form), from = data.get("from"), place = String(data.get("place"));
+    const fields = {topic, from, decode: data.get("decode"), isolation: data.get("isolation"),
+      search: data.get("search"), key: data.get("key"), filter: data.get("filter"), count: 25};
+    if (data.get("partition") !== "") fields.partition = Number(data.get("partition"));
+    if (from === "offset") fields.offset = Number(place || 0);
+    if (from === "time") fields.time = typedTime(place);
+    return fields;
+  }
+
+  async function load(fields, place = {}) {
+    live = false;
+    found.setAttribute("aria-live", "polite");
+    try {
+      said = await ask("records", {...fields, ...place});
+      asked = fields;
+      rows = said.rows;
+      live = Boolean(said.ends) && !place.before;
+      draw();
+    } catch (error) { put(found, h("p", {class: "error", role: "alert"}, error.message)); }
+  }
+
+  // Only what came since is read. If that is more than a page, older ones are not lost: the next page has them.
+  async function update() {
+    if (asked && zone() !== drawn) draw();
+    if (!live || busy || found.contains(getSelection()?.anchorNode) && !getSelection().isCollapsed) return;
+    busy = true;
+    const was = said;
+    try {
+      const more = await ask("records", {...asked, after: said.ends});
+      if (!live || was !== said) return;
+      const looked = more.looked_at === null ? null : said.looked_at + more.looked_at;
+      if (!more.done) { said = more; rows = more.rows; }
+      else { said = {...said, ends: more.ends}; rows = [...more.rows, ...rows]; }
+      said = {...said, looked_at: looked};
+      for (const one of rows.splice(MOST)) {  // What is cut off begins the next page.
+        const next = new Map(said.next || []);
+        next.set(one.partition, Math.max(next.get(one.partition) ?? 0, one.offset + 1));
+        said = {...said, next: [...next], done: false};
+      }
+      if (more.rows.length || looked !== null) { found.setAttribute("aria-live", "off"); draw(); }
+    } finally { busy = false; }
+  }
+
+  const sort = () => ({...order, choose(key) { order = {by: key, down: order.by === key && !order.down}; draw(); }});
+
+  function draw() {
+    drawn = zone();
+    const newest = asked.from === "end", all = columnsOf(rows), chosen = all.filter((one) => chosenOf(one));
+    const place = () => newest ? {before: said.next} : {from: "offset", offset: said.next};
+    put(found, said.problem ? h("p", {class: "warn"}, said.problem) : null,
+      said.damaged.map((one) => h("p", {class: "error"}, one)),
+      h("details", {"data-key": "columns"}, h("summary", {"data-key": "columns"}, `Columns: ${chosen.length} of ${all.length}`),
+        h("fieldset", {class: "row"}, h("legend", {}, "Columns that are shown"), all.map((one) => h("label", {},
+          h("input", {type: "checkbox", checked: chosen.includes(one), "data-key": `c${one.id}`, onchange: (event) => { remember(one, event.target.checked); draw(); }}), ` ${one.name}`)))),
+      h("div", {class: "wide", role: "group", tabindex: "0", "aria-label": "Records, as a table"}, table(`${counted(rows.length, "record")}, ${newest ? "the newest first" : "the oldest first"}${said.looked_at === null ? "" : `; ${number(said.looked_at)} looked at`}`,
+        [...chosen.map((one) => [one.name, (row) => cell(one, row), one.kind, one.id]), ["Record", (row) => h("button", {type: "button", "data-key": `r${row.partition}-${row.offset}`,
+          "aria-label": `Open the record at offset ${row.offset} of partition ${row.partition}`, onclick: () => show(asked, row)}, "Open")]], sorted(rows, order), sort())),
+      h("div", {class: "row", role: "group", "aria-label": "Records"},
+        newest && said.ends ? h("button", {type: "button", "data-key": "live", "aria-pressed": String(live), onclick: () => { live = !live; draw(); update(); }},
+          live ? "Pause" : "Go on live") : null,
+        said.done ? null : h("button", {type: "button", "data-key": "more", onclick: () => load(asked, place())}, newest ? "Older ones" : "Next ones"),
+        newest ? h("button", {type: "button", "data-key": "newest", onclick: () => load(asked)}, "Newest") : null,
+        [["csv", "CSV"], ["jsonl", "JSON Lines"]].map(([format, name]) => h("button", {type: "button", "data-key": format, disabled: !rows.length, onclick: () => save(format, chosen)}, `Save as ${name}`)),
+        live ? h("span", {class: "soft"}, "New records appear on top.") : null, problem));
+  }
+
+  // Which columns a person has chosen, of this topic: in this browser alone.
+  const kept = `eoslog-columns ${current.session.logs[current.log].url} ${topic}`;
+  const choices = new Map(JSON.parse(localStorage.getItem(kept) || "[]"));
+  const chosenOf = (one) => choices.get(one.id) ?? one.shown;
+  function remember(one, on) {
+    choices.set(one.id, on);
+    localStorage.setItem(kept, JSON.stringify([...choices]));
+  }
+
+  const problem = h("span", {class: "error", role: "alert"});
+  async function save(format, chosen) {
+    problem.textContent = "";
+    try {
+      const file = await ask("export", {topic, format, decode: asked.decode, isolation: asked.isolation,
+        columns: chosen.map((one) => one.id), records: rows.map((one) => [one.partition, one.offset])});
+      const url = URL.createObjectURL(new Blob([file.text], {type: "text/plain"}));
+      h("a", {href: url, download: file.name}).click();
+      setTimeout(() => URL.revokeObjectURL(url), 10000);
+    } catch (error) { problem.textContent = error.message; }
+  }
+
+  const form = h("form", {class: "bar", onsubmit: (event) => { event.preventDefault(); load(fieldsOf(form)); }},
+    field("Partition", "partition", {type: "number", min: "0", placeholder: "all"}),
+    field("From", "from", {}, [["end", "the newest"], ["start", "the oldest"], ["offset", "offset"], ["time", "time"]]),
+    field("Offset or time", "place", {autocomplete: "off", placeholder: "42 or 2026-11-21T16:30"}),
+    field("Search", "search", {type: "search", autocomplete: "off"}),
+    field("Key is", "key", {autocomplete: "off"}),
+    field("Where", "filter", {autocomplete: "off", maxlength: "1000", placeholder: "offset >= 5 AND key = 'a'"}),
+    field("Decode", "decode", {}, [["auto", "by the topic"], ["text", "text"], ["json", "JSON"], ["hex", "hexadecimal"], ["base64", "base64"]]),
+    field("Read", "isolation", {}, [["committed", "committed"], ["uncommitted", "uncommitted, too"]]),
+    h("button", {type: "submit", "data-key": "read"}, "Read"),
+    h("button", {type: "button", onclick: async () => {
+      try {
+        const answer = await ask("key-partition", {topic, key: form.elements.key.value});
+        form.elements.partition.value = answer.partition;
+        form.elements.from.value = "end";
+        load(fieldsOf(form));
+      } catch (error) { put(found, h("p", {class: "error", role: "alert"}, error.message)); }
+    }}, "Go to key"));
+  return {form, update};
+}
+
+// What is shown, by a column: numbers, then texts, then nulls.
+function sorted(rows, {by, down}) {
+  if (by === null) return rows;
+  const keyed = rows.map((row) => {
+    const shown = by.startsWith(".") ? row.cells?.[by.slice(1)] : by === "headers" ? {text: row.headers.map((one) => one.text).join()} : row[by];
+    const value = typeof shown === "object" ? shown?.text : shown, figure = typeof value === "number" || shown?.as === "value" ? Number(value) : NaN;
+    return {row, kind: value === null || value === undefined ? 2 : isNaN(figure) ? 1 : 0, value: isNaN(figure) ? value : figure};
+  });
+  keyed.sort((a, b) => a.kind - b.kind || (a.value < b.value ? -1 : a.value > b.value ? 1 : 0) * (down ? -1 : 1));
+  return keyed.map((one) => one.row);
+}
+
+const FEW = 12;  // Fields that are shown unless others are chosen.
+
+// The places of records, then what they have: fields are told from them by a dot.
+function columnsOf(rows) {
+  const fields = [...new Set(rows.flatMap((row) => Object.keys(row.cells || {})))];
+  const typed = rows.every((row) => row.value.as === "columns");
+  return [{id: "partition", name: "Partition", kind: "n", shown: true}, {id: "offset", name: "Offset", kind: "n", shown: true},
+    {id: "time", name: inZone("Time"), shown: true}, ...(typed ? [] : [{id: "key", name: "Key", shown: true}]),
+    ...fields.map((name, at) => ({id: `.${name}`, name: name || "(no name)", shown: at < FEW})),
+    ...(typed ? [] : [{id: "value", name: "Value", shown: !fields.length || !rows.every((row) => row.cells)},
+      {id: "headers", name: "Headers", shown: rows.some((row) => row.headers.length)}])];
+}
+
+function cell(column, row) {
+  if (column.id.startsWith(".")) {
+    const shown = row.cells?.[column.id.slice(1)];
+    return shown ? folded(shown, `${row.partition}-${row.offset}${column.id}`, column.name) : "";
+  }
+  if (column.id === "time") return time(row.time);
+  if (column.id === "headers") return row.headers.map((header) => h("div", {}, h("b", {}, header.key), ": ", text(header)));
+  const shown = row[column.id];
+  return column.kind ? number(shown) : shown ? folded(shown, `${row.partition}-${row.offset}${column.id}`, column.name) : "–";
+}
+
+const LONG = 100;
+
+// A long value begins in its row, and opens there. With the mouse it is copied here, by keyboard in the record.
+function folded(shown, key, name) {
+  if (shown.text === null) return text(shown);
+  const long = shown.text.length > LONG || shown.text.includes("\n");
+  return [long ? h("details", {"data-key": key}, h("summary", {"data-key": key}, h("code", {}, `${shown.text.slice(0, LONG).split("\n")[0]} …`)), text(shown)) : text(shown),
+    copying(shown, name, {class: "copy cell", tabindex: "-1"})];
+}
+
+function copying(shown, name, attributes) {
+  return navigator.clipboard && !shown.cut ? h("button", {type: "button", "aria-label": `Copy ${name}`, ...attributes, onclick: async (event) => {
+    const button = event.currentTarget;
+    await navigator.clipboard.writeText(shown.text);
+    button.textContent = "Copied";
+  }}, "Copy") : null;
+}
+
+// One record with whole values.
+async function show(fields, row) {
+  const dialog = document.getElementById("record"), body = document.getElementById("record-body");
+  document.getElementById("record-title").textContent = `Offset ${number(row.offset)} of partition ${number(row.partition)}`;
+  put(body, h("p", {}, "Loading …"));
+  document.getElementById("record-close").onclick = () => dialog.close();
+  dialog.showModal();
+  try {
+    const whole = (await ask("record", {topic: fields.topic, partition: row.partition, offset: row.offset, decode: fields.decode, isolation: fields.isolation})).row;
+    put(body, h("dl", {}, columnsOf([whole]).filter((one) => one.id.startsWith(".") || whole[one.id]?.as).map((one) => {
+      const shown = one.id.startsWith(".") ? whole.cells[one.id.slice(1)] : whole[one.id];
+      return [h("dt", {}, one.name, " ", shown.text === null ? null : copying(shown, one.name, {class: "copy"})), h("dd", {}, text(shown))];
+    }), h("dt", {}, inZone("Time")), h("dd", {}, time(whole.time)),
+    whole.headers.map((header) => [h("dt", {}, `Header ${header.key}`), h("dd", {}, text(header))])));
+  } catch (error) { put(body, h("p", {class: "error", role: "alert"}, error.message)); }
+}
+
+function text(shown) {
+  if (shown.text === null) return h("span", {class: "soft"}, "null");
+  return h("span", {}, h("code", {}, shown.text, shown.cut ? " …" : ""),
+    shown.problem ? h("span", {class: "warn"}, ` (${shown.problem})`) : ["text", "value"].includes(shown.as) ? null : h("span", {class: "soft"}, ` ${shown.as}`));
+}

@@ -1,0 +1,152 @@
+"""Records in a real Chromium: the newest of all partitions, and new ones on top of them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from spark_eos import Admin, Log, Producer
+from spark_eos.extensions.ui.follower import Follower
+from spark_eos.storage import MemoryStore
+from tests.extensions.ui.browsing import go, in_chromium, opened, served
+
+pytestmark = in_chromium
+
+
+@pytest.fixture
+def log():
+    made = Log.create(MemoryStore())
+    Admin(made).create_topic("orders", 3)
+    return made
+
+
+@pytest.fixture
+def page(browser, log):
+    """The page, which looks at the log when it is told to: by ``page.follower.poll()``."""
+    follower = Follower(log.store, interval_s=3600)
+    with served([follower]) as server, opened(browser, f"{server.url}#/topic/orders") as made:
+        made.follower = follower
+        yield made
+
+
+def write(log, *values, topic="orders"):
+    with Producer(log) as producer:
+        for number, value in enumerate(values):
+            producer.send(topic, value, partition=number % 3)
+
+
+def read(page):
+    page.get_by_role("button", name="Read", exact=True).press("Enter")
+
+
+def test_new_records_appear_on_top_until_it_is_paused(page, log):
+    from playwright.sync_api import expect
+
+    values = page.locator("td[data-label=Value] code")
+    write(log, *[b"value %d" % number for number in range(30)])
+    page.follower.poll()
+    read(page)
+    expect(values).to_have_count(25)
+    write(log, b"a new one")
+    page.follower.poll()
+    expect(values.first).to_have_text("a new one")
+    expect(values).to_have_count(26)
+    page.get_by_role("button", name="Pause").press("Enter")
+    write(log, b"another one")
+    with page.expect_response("**/api/topic"):
+        page.follower.poll()
+    expect(values.first).to_have_text("a new one")
+    page.get_by_role("button", name="Go on live").press("Enter")
+    expect(values.first).to_have_text("another one")
+    page.get_by_role("button", name="Older ones").press("Enter")
+    expect(values).to_have_count(5)
+    page.get_by_role("button", name="Newest").press("Enter")
+    expect(values.first).to_have_text("another one")
+
+
+def test_columns_are_chosen_copied_and_saved(page, log, tmp_path):
+    from playwright.sync_api import expect
+
+    hostile = "<img src=x onerror=hacked=1>\u202e"
+    Admin(log).create_topic("typed", 1, schema=pa.schema([("name", pa.string()), ("long", pa.string())]))
+    with Producer(log) as producer:
+        producer.send_arrow("typed", pa.table({"name": [hostile], "long": ["=" + "x" * 300]}))
+    page.follower.poll()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    go(page, "#/topic/typed")
+    read(page)
+    cell = page.locator("td[data-label=name] code")
+    expect(cell).to_have_text("<img src=x onerror=hacked=1>U+202E")
+    assert page.evaluate("window.hacked") is None
+    expect(page.get_by_text("x" * 300)).to_be_hidden()
+    page.locator("td[data-label=long] summary").press("Enter")
+    expect(page.get_by_text("x" * 300)).to_be_visible()
+    page.locator("summary", has_text="Columns: 5 of 5").press("Enter")
+    page.get_by_label("name", exact=True).uncheck()
+    expect(cell).to_have_count(0)
+    with page.expect_download() as loading:
+        page.get_by_role("button", name="Save as CSV").press("Enter")
+    loading.value.save_as(tmp_path / "file")
+    text = (tmp_path / "file").read_text()
+    assert text.splitlines()[0] == "partition,offset,time,long"
+    assert ",'=xxx" in text
+    page.get_by_role("button", name="Open the record at offset 0 of partition 0").press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Copy name").press("Enter")
+    page.get_by_text("Copied", exact=True).wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == hostile
+    page.keyboard.press("Escape")
+    page.reload()
+    read(page)
+    expect(page.locator("td[data-label=long]")).to_have_count(1)
+    expect(cell).to_have_count(0)
+
+
+def test_tables_are_sorted_by_their_heads(page, log):
+    from playwright.sync_api import expect
+
+    write(log, b"b", b"10", b"a", b"2")
+    page.follower.poll()
+    read(page)
+    values = page.locator("td[data-label=Value] code")
+    page.get_by_role("button", name="Value", exact=True).press("Enter")
+    expect(page.get_by_role("columnheader", name="Value")).to_have_attribute("aria-sort", "ascending")
+    expect(page.get_by_role("button", name="Value", exact=True)).to_be_focused()
+    expect(values).to_have_text(["10", "2", "a", "b"])
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("columnheader", name="Value")).to_have_attribute("aria-sort", "descending")
+    expect(values).to_have_text(["b", "a", "2", "10"])
+    ends = page.locator("td[data-label=End]")
+    page.get_by_role("button", name="End", exact=True).press("Enter")
+    expect(ends).to_have_text(["2", "1", "1"])
+    page.keyboard.press("Enter")
+    expect(ends).to_have_text(["1", "1", "2"])
+    expect(page.get_by_role("columnheader", name="End", exact=True)).to_have_attribute(
+        "aria-sort", "ascending"
+    )
+
+
+def test_times_are_utc_or_local(browser, log):
+    from playwright.sync_api import expect
+
+    with Producer(log) as producer:
+        producer.send("orders", b"x", partition=0, timestamp_ms=1_780_000_000_000)
+    options = {"timezone_id": "Asia/Kolkata"}
+    with (
+        served([Follower(log.store)]) as server,
+        opened(browser, f"{server.url}#/topic/orders", **options) as page,
+    ):
+        read(page)
+        page.get_by_text("2026-05-28 20:26:40.000").wait_for()
+        page.get_by_role("button", name="UTC", exact=True).press("Enter")
+        page.get_by_text("2026-05-29 01:56:40.000").wait_for()
+        expect(page.get_by_role("columnheader", name="Time (Asia/Calcutta)")).to_have_count(1)
+        page.reload()
+        page.get_by_role("button", name="Local time").wait_for()
+        page.get_by_label("Partition", exact=True).fill("0")
+        page.get_by_label("From").select_option("time")
+        page.get_by_label("Offset or time").fill("2026-05-29 01:56:40")  # As it is shown.
+        read(page)
+        page.get_by_text("1 record, the oldest first").wait_for()
+        page.get_by_label("Offset or time").fill("2026-05-29 01:56:41")
+        read(page)
+        page.get_by_text("0 records, the oldest first").wait_for()
