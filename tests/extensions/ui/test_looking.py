@@ -54,6 +54,9 @@ FIELDS = {
     "entry-at": {"time": "2999-01-01"},
     "count-objects": {"do": "start"},
     "check-health": {"do": "start"},
+    "export": {"topic": "orders", "format": "csv", "columns": ["offset"], "records": [[0, 1]]},
+    "query-batches": {"query": "copy"},
+    "group-plan": {"group": "audit", "way": "earliest"},
 }
 
 
