@@ -52,6 +52,8 @@ def verify(
     if note and quick:
         raise typer.BadParameter("a quick check reads no data: leave out --quick", param_hint="'--note'")
     settings = store_settings(command_config)
+    if note:
+        _check_readable(url, command_config)
     with Progress() as progress:
 
         def show(finding: Finding) -> None:
@@ -76,6 +78,18 @@ def verify(
         raise CorruptRecordError(
             f"{url}: {wrong} thing{'s are' if wrong > 1 else ' is'} wrong, see above; how files are put back: {_PAGE}"
         )
+
+
+def _check_readable(url: str, command_config: str | None) -> None:
+    """Raise `ConfigError` for an encrypted log without keys: what was not read is not to be noted as verified."""
+    from spark_eos.log.encryption import keys_missing
+
+    try:
+        log = open_log(url, command_config)
+    except EosLogError:
+        return  # The check itself says what is wrong.
+    if log.state.encrypted_at >= 0 and log.store.encryption_key_id is None:
+        raise keys_missing(url, log.state, "--note")
 
 
 def _note(url: str, command_config: str | None, *, is_sound: bool) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
+from spark_eos.cli import main
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import (
     ConfigError,
@@ -227,3 +232,21 @@ def test_publications(inner: MemoryStore) -> None:
     with pytest.raises(InvalidRequestError, match="'lake'"):
         log.stage(topic)
     assert [info.name for info in inner.list("data/")] == names
+
+
+def test_rows_that_no_key_has_opened_are_not_noted_as_verified(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url, keys, config = str(tmp_path / "log"), tmp_path / "keys.json", tmp_path / "keys.properties"
+    keys.write_text(json.dumps({"one": base64.b64encode(b"1" * 32).decode()}))
+    settings = {"encryption.keys": f"file:{keys}", "encryption.key.id": "one"}
+    config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    with Producer(url, settings) as producer:
+        producer.send("t", SECRET).get()
+    last = Log.open(url).follow().seq
+    assert main(["verify", url, "--note"]) == 1
+    assert "--note: the data files of" in capsys.readouterr().err
+    assert main(["verify", url]) == 0
+    assert Log.open(url).follow().seq == last
+    assert main(["verify", url, "--note", "--command-config", str(config)]) == 0
+    assert Log.open(url).follow().seq == last + 1
