@@ -108,7 +108,7 @@ def opened(stack, log, name, client="", **config):
 
 
 def send(log, count, *, ago_ms=0, topic="orders"):
-    with Producer(log, {"client.id": "shop"}) as producer:
+    with Producer(log, {"client.id": "shop", "linger.ms": 60_000}) as producer:  # One batch.
         at_ms = int(time.time() * 1000) - ago_ms
         for number in range(count):
             producer.send(topic, b"%d" % number, partition=0, timestamp_ms=at_ms)

@@ -340,7 +340,7 @@ def test_a_column_that_allows_no_null(log_url, here):
 def test_records_as_json_come_back_as_they_were(log_url, here):
     Admin(log_url).create_topic("t", 2)
     Admin(log_url).create_topic("copy", 2)
-    with Producer(log_url) as producer:
+    with Producer(log_url, {"linger.ms": 60_000}) as producer:  # One entry: its order is that of partitions.
         producer.send("t", b"\xff", key=b"\x00\xfe", headers=[("h", b"\x80"), ("n", None)], partition=1)
         producer.send("t", None, key="k", partition=0, timestamp_ms=5)
         producer.send("t", "line\nbreak", headers=[("a", b"b")], partition=0)

@@ -52,7 +52,7 @@ def log(clock):
 
 
 def send(log, count=1):
-    with Producer(log) as producer:
+    with Producer(log, {"linger.ms": 60_000}) as producer:  # One batch.
         for _ in range(count):
             producer.send("orders", b"x", partition=0)
 

@@ -35,7 +35,7 @@ class World:
         self.clock = FakeClock()
         self.log = Log.open_or_create(store or MemoryStore(), clock=self.clock)
         self.admin = Admin(self.log)
-        self.producer = Producer(self.log)
+        self.producer = Producer(self.log, {"linger.ms": 60_000})  # `fill` is one batch.
         for name, partitions in topics:
             self.admin.create_topic(name, partitions)
 

@@ -51,7 +51,7 @@ def log():
     admin = Admin(made)
     admin.create_topic("orders", 2)
     admin.create_topic("json", config={"value.format": "json"})
-    with Producer(made) as producer:
+    with Producer(made, {"linger.ms": 60_000}) as producer:  # A batch for each topic.
         for number in range(20):
             producer.send("orders", f"{HOSTILE} {number}".encode(), key=f"k{number}".encode(), partition=0)
         producer.send("json", {"a": 1})
