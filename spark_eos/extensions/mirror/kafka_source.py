@@ -10,8 +10,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from spark_eos.errors import ConfigError, KafkaTimeoutError, UnknownTopicOrPartitionError
 from spark_eos.errors.loading import Loading
+from spark_eos.extensions.mirror.callbacks import Heard, Quiet
 
-__all__ = ["Assigned", "KafkaSource", "Quiet", "SourceTopic", "Start", "recreated"]
+__all__ = ["Assigned", "KafkaSource", "SourceTopic", "Start", "recreated"]
 
 _Answer = TypeVar("_Answer")
 
@@ -97,27 +98,20 @@ class KafkaSource:
         self.address = settings["bootstrap.servers"]
         self._tell = tell
         self._failed: BaseException | None = None
-        self._heard: set[str] = set()
-        """Errors that were told, by name, since Kafka last answered."""
+        self._heard = Heard(tell)
         self._static = False
-        self._of_admin = {**_of_all_clients(settings), "error_cb": self._hear, "logger": Quiet()}
+        self._of_admin = {**_of_all_clients(settings), "error_cb": self._heard, "logger": Quiet()}
         refresh_ms = str(max(int(refresh_s * 1000), 100))
         wanted = {**_DEFAULTS, "group.id": group, "topic.metadata.refresh.interval.ms": refresh_ms}
         try:
-            self._admin = self._new_admin()
-            logs = {"error_cb": self._hear, "logger": Quiet()}
+            self._admin: Any = self._new_admin()
+            logs = {"error_cb": self._heard, "logger": Quiet()}
             self._consumer = self._kafka.Consumer({**wanted, **settings, **OWN, **logs})
         except (self._kafka.KafkaException, ValueError) as error:
             raise ConfigError(f"--kafka-config: the settings are refused: {error}") from error
 
     def _new_admin(self) -> Any:
         return self._admin_module.AdminClient(self._of_admin)
-
-    def _hear(self, error: Any) -> None:
-        # It comes again with every attempt to connect, many times a second.
-        if error.name() not in self._heard:
-            self._heard.add(error.name())
-            self._tell(f"Kafka: {error.str()}")
 
     # -- Looking -----------------------------------------------------------------------------------------
 
@@ -276,7 +270,7 @@ class KafkaSource:
         if failed is not None:
             raise failed
         if messages:
-            self._heard.clear()
+            self._heard.told.clear()
         return messages
 
     def note(self, offsets: Mapping[tuple[str, int], int]) -> None:
@@ -292,7 +286,9 @@ class KafkaSource:
             self._tell(f"Kafka: the group's offsets were not noted: {error}")
 
     def close(self) -> None:
-        """Leave the group."""
+        """Leave the group, and end the clients' threads."""
+        # It ends with its last reference. A child that is forked, and collects it, dies: its threads are not there.
+        self._admin = None
         self._consumer.close()
 
     def _starts(self, starts: Sequence[Start]) -> list[Any]:
@@ -320,7 +316,7 @@ class KafkaSource:
         while True:
             try:
                 answer = ask()
-                self._heard.clear()
+                self._heard.told.clear()
                 return answer
             except self._kafka.KafkaException as error:
                 failure = self._translated(error)
@@ -361,13 +357,6 @@ class _Done(NamedTuple):
 
     def result(self, _timeout: float) -> Any:
         return self.value
-
-
-class Quiet:
-    """librdkafka's own log lines are no output of a command."""
-
-    def log(self, *_: object, **__: object) -> None:
-        """Drop the line."""
 
 
 def _of_all_clients(settings: Mapping[str, str]) -> dict[str, str]:

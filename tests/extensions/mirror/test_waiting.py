@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 from spark_eos import read_arrow
@@ -305,16 +308,45 @@ def test_an_error_of_the_client_is_told_once_until_kafka_answers(monkeypatch):
     said = []
     source = KafkaSource({"bootstrap.servers": "127.0.0.1:1"}, "g", refresh_s=1, tell=said.append)
     for name in ("_TRANSPORT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TRANSPORT"):
-        source._hear(Error(name))
+        source._heard(Error(name))
     once = ["Kafka: the error _TRANSPORT", "Kafka: the error _ALL_BROKERS_DOWN"]
     assert said == once
     source._again(lambda: "an answer")
-    source._hear(Error("_TRANSPORT"))
+    source._heard(Error("_TRANSPORT"))
     assert said == [*once, once[0]]
     monkeypatch.setattr(source, "_consumer", Consumes())
     source.poll(1, 0.0)
-    source._hear(Error("_TRANSPORT"))
+    source._heard(Error("_TRANSPORT"))
     assert said == [*once, once[0], once[0]]
+
+
+@pytest.fixture
+def no_collector():
+    """Cycles stay."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_a_source_that_is_closed_leaves_no_client_to_the_collector():
+    """A forked child that collects one dies: the client's end waits for threads that it does not have."""
+    pytest.importorskip("confluent_kafka")
+    source = KafkaSource({"bootstrap.servers": "127.0.0.1:1"}, "g", refresh_s=1, tell=print)
+    admin = weakref.ref(source._admin)
+    source.itself = source  # As the traceback of an error does.
+    source.close()
+    assert admin() is None
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_a_source_that_is_dropped_leaves_no_client_to_the_collector():
+    pytest.importorskip("confluent_kafka")
+    source = KafkaSource({"bootstrap.servers": "127.0.0.1:1"}, "g", refresh_s=1, tell=print)
+    admin = weakref.ref(source._admin)
+    del source
+    assert admin() is None
 
 
 class Consumes:

@@ -15,7 +15,8 @@ from spark_eos.errors import (
     KafkaTimeoutError,
     ProducerFencedError,
 )
-from spark_eos.extensions.mirror.kafka_source import GONE, Quiet
+from spark_eos.extensions.mirror.callbacks import Quiet
+from spark_eos.extensions.mirror.kafka_source import GONE
 from spark_eos.extensions.mirror.out.kafka_target import KafkaTarget
 
 __all__ = ["AbortedError", "KafkaTransaction", "TransactionalProducer"]
@@ -160,9 +161,9 @@ class TransactionalProducer:
 
     def close(self) -> None:
         """Forget what was not sent."""
-        with suppress(self.kafka.KafkaException):  # It was fenced, which has been said.
-            self._producer.purge()
-            self._producer.close()
+        for end in (self._producer.purge, self._producer.close):
+            with suppress(self.kafka.KafkaException):  # It was fenced, which has been said.
+                end()
 
 
 class KafkaTransaction:
