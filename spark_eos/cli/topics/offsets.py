@@ -109,7 +109,7 @@ def _time(text: str) -> int:
         when = -7
     if when < -6:
         raise typer.BadParameter(
-            f"{text!r} is none of {', '.join(_NAMES)}, and no time", param_hint="'--time'"
+            f"{text!r} is not a time, and not one of {', '.join(_NAMES)}", param_hint="'--time'"
         )
     return when
 
@@ -185,8 +185,8 @@ def _offset(log: Log, state: State, at: TopicPartition, when: int) -> int | None
 def _newest(log: Log, state: State, at: TopicPartition) -> int | None:
     """The first record with the largest timestamp.
 
-    Index pages and rows say how late theirs can be. The latest of these times that has a record is where the search
-    begins; after it there are few.
+    Index pages and rows say which timestamp is the largest that their records can have. The search begins at the latest
+    of these timestamps that a record has; few records are later.
     """
     index = state.partitions[state.topics[at.topic].topic_id, at.partition].index
     times = {page.max_timestamp_ms for page in index.pages} | {

@@ -36,7 +36,7 @@ class History:
 
     ``states`` are those after ``first`` (the earliest entry that may be restored) and after each entry since; ``added``
     are these entries. ``entries`` are the stored bytes that no earlier backup has, ``packs`` are those of earlier ones.
-    ``snapshots`` are the stored bytes by entry, with their states; ``known`` of them an earlier backup has.
+    ``snapshots`` are the stored bytes by entry, with their states; an earlier backup has those of ``known``.
     """
 
     states: list[State] = field(default_factory=list)
@@ -52,7 +52,7 @@ class History:
         return self.states[-1]
 
     def then(self, data: pa.Buffer, seq: int, where: str, *, keep: bool) -> None:
-        """Go on by an entry. ``keep``: its state may be restored."""
+        """Apply the next entry. ``keep``: its state may be restored."""
         entry = decode_entry(data, seq, where)
         state, _ = apply_entry(self.states[-1] if self.states else EMPTY, entry)
         if keep and self.states and self.states[-1].seq >= 0:
@@ -69,7 +69,7 @@ class _GapError(Exception):
 def read_history(
     source: Store, repository: Repository, earlier: Manifest | None, *, newest: bool = False
 ) -> History:
-    """What is to be backed up now; ``newest``: from the newest snapshot on, since something older is gone.
+    """What is to be backed up now. ``newest``: begin at the newest snapshot, because something older is gone.
 
     Raises `NotALogError`, `CorruptRecordError`, and what the stores raise.
     """
@@ -117,12 +117,12 @@ def _going_on(source: Store, repository: Repository, earlier: Manifest) -> Histo
     for pack in sorted(earlier.packs, key=lambda pack: pack.first):
         after = pack.first + len(pack.sizes)
         if after <= base and pack.first:
-            continue  # A snapshot stands for these entries.
+            continue  # The snapshot covers these entries.
         kept.append(pack)
         if after <= base and after == 1:
-            continue  # Entry 0 alone, which is not needed here.
+            continue  # The pack has entry 0 alone. It stays in the backup; the states begin later.
         for seq, data in split(store, pack):
-            if after <= base:  # Of these entries, too; but the first one makes the log.
+            if after <= base:  # The snapshot covers all of the pack but entry 0, which each log needs.
                 history.entries[0] = data
                 kept.pop()
                 break
@@ -137,17 +137,17 @@ def _going_on(source: Store, repository: Repository, earlier: Manifest) -> Histo
         raise _GapError
     name = paths.entry(last, earlier.per_folder)
     if source.read(name) != end:
-        raise _GapError  # It is retired, or the log has another history since.
+        raise _GapError  # The entry is retired, or the log was replaced by one with another history.
     _follow(source, history, _snapshots(source))
     history.packs = _merged(kept, history)
     return history
 
 
 def _merged(packs: list[Pack], history: History) -> tuple[Pack, ...]:
-    """The packs that stay; ``history.entries`` keeps what is stored in a new one.
+    """The packs that stay. ``history.entries`` is left with the entries for a new pack.
 
-    A pack that is not longer than what is new behind it becomes part of it: so there are few of them however many
-    backups there were, and an entry is stored again a few times.
+    The last packs become part of the new one as long as each has at most as many entries as come after it. So there are
+    few packs after any number of backups, and each entry is stored again a few times only.
     """
     left = [*packs]
     new = history.last.seq + 1 - (packs[-1].first + len(packs[-1].sizes)) if packs else 0
@@ -168,7 +168,7 @@ def _from_snapshot(source: Store, seq: int | None) -> History:
         history.snapshots[seq] = state, data
         history.entries[0] = source.read(paths.entry(0))
         with suppress(ObjectNotFoundError):
-            # What the snapshot stands for is needed no more, but it shows whose snapshot that is.
+            # The snapshot covers this entry, too. It is backed up because it shows which history the snapshot is of.
             data = source.read(paths.entry(seq, state.entries_per_folder))
             if data.size and seq:
                 history.entries[seq] = data
@@ -189,7 +189,7 @@ def _follow(source: Store, history: History, stored: list[int]) -> None:
         if data is not None and is_closing(data):
             break
         if data is None or not data.size:
-            # Entries that a snapshot stands for are retired, and their names deleted in the end.
+            # Entries that a snapshot covers are retired, and their names are deleted later.
             if any(at > state.seq for at in _snapshots(source)):
                 if data is None and is_there(source, name):
                     continue  # The log has just gone on.

@@ -52,7 +52,7 @@ class StagingProducer(Producer):
 
 
 class _Staging(MemberTransactions):
-    """The part of a transaction that one writer has: what waits, and what it is to be told to the coordinator."""
+    """One writer's part of a transaction: batches that wait to be staged, and offsets for the receipt."""
 
     def __init__(self, log: Log, settings: Mapping[str, Any], token: TransactionToken, task: str) -> None:
         super().__init__(lambda: log, settings)
@@ -93,8 +93,8 @@ class _Staging(MemberTransactions):
         pending = self.pending
         try:
             topics, files = pending.finish()
-            # Not before the files are there: a task that comes too late removes them itself. One that is overtaken
-            # after this look leaves them to vacuum.
+            # After the files are staged: a task that is too late finds it out here, and deletes them. If the
+            # transaction ends after this check, vacuum deletes them.
             require_open(log.follow(), token)
         except BaseException:
             self.end()

@@ -74,7 +74,7 @@ def translations(state: State, maps: Maps, group: str, committed: _Committed) ->
 
 
 def translate(log: Log, mirror: str, groups: Mapping[str, _Committed]) -> Iterator[str]:
-    """Commit the groups' offsets in the log; says what was not translated."""
+    """Commit the groups' offsets in the log. The texts say which were not translated, and why."""
     state = log.follow()
     maps = maps_of(log, state, mirror)
     for group, committed in sorted(groups.items()):
@@ -93,8 +93,8 @@ def translate(log: Log, mirror: str, groups: Mapping[str, _Committed]) -> Iterat
 
 
 def passed_over(one: Translation) -> str:
-    """Why an offset is not translated: the group would not read a record that a producer of the log has written."""
-    assert one.wanted is not None, "passed_over is of translations with a record of another producer"
+    """Why an offset is not translated: the group would pass over a record that a producer of the log wrote."""
+    assert one.wanted is not None, "the mirror has the offset of a group that would pass over a record"
     return (
         f"its offset {one.offset} of {one.name} in Kafka is {one.wanted.offset} in the log, but a producer of the log "
         f"wrote the record {one.other} before that, which the group would never read: producers moved before this group"
@@ -102,7 +102,7 @@ def passed_over(one: Translation) -> str:
 
 
 def moves(state: State, group: str, wanted: list[PartitionOffset]) -> tuple[CommitOffsets, ...]:
-    """The offsets that go on. Those of a group that reads the log already stay: it has moved over."""
+    """The commit of the offsets that are ahead of the group's; none if it has members in the log: it has moved over."""
     members = state.groups.get(group)
     if members is not None and members.members:
         return ()

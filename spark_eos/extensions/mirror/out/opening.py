@@ -33,7 +33,7 @@ _CONFIG = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1", "seg
 
 
 class Opening:
-    """Opens the position of a mirror. `note` brings into the log what it has to know of it."""
+    """Opens the position of a mirror. `note` writes into the log what the log has to know of the mirror."""
 
     def __init__(self, log: Log, target: KafkaTarget, options: OutOptions) -> None:
         self._log = log
@@ -49,14 +49,13 @@ class Opening:
         return position_topic(self._options.name)
 
     def open(self, producer: TransactionalProducer) -> tuple[Head | None, dict[str, Sent]]:
-        """Fence all earlier processes, and read where they have come to. None: none of them has begun."""
+        """Fence all earlier processes, and read how far they came. None: none of them has sent anything."""
         self.cluster = self._target.cluster_id()
         note = note_of(self._log.follow(), self._options.name)
         found = self._found(note)
         self.positions_id = found.topic_id
-        self._read(
-            waits=False
-        )  # A mirror of another log must not fence the one of this name before it is refused.
+        # Before `start` fences the mirror of this name: if that is another log's, this call refuses.
+        self._read(waits=False)
         self._check_note(self._log.state)
         producer.start()
         if self._found(note).topic_id != self.positions_id:
@@ -64,7 +63,7 @@ class Opening:
         return self._read(waits=True)
 
     def _found(self, note: Note | None) -> SourceTopic:
-        """The topic of positions, which is made if the log knows of none."""
+        """The topic of positions. It is created if the log has no note of it."""
         if note is not None and note.cluster != self.cluster:
             raise InvalidRequestError(
                 f"mirror out {note.mirror!r} sends to the Kafka cluster {note.cluster}, and {self._target.address} is "
@@ -117,7 +116,7 @@ class Opening:
         return head, topics
 
     def _check_log(self, state: State, head: Head, topics: dict[str, Sent]) -> None:
-        """Raise if the log was set back: what was sent would be taken for what is there now."""
+        """Raise if the log was set back: records sent before would be taken for those that it has now."""
         behind = head.seq > state.seq
         for sent in topics.values():
             for number, offset in enumerate(sent.next):
