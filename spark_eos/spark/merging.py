@@ -61,14 +61,14 @@ def merge_columns(log: Log, topic: Topic, frame: t.StructType, *, by_column: boo
 def _next(topic: Topic, frame: t.StructType, *, by_column: bool) -> bytes | None:
     """The topic's next schema; None if it has all columns."""
     current = with_ids(topic)
-    known = {*current.names}
+    current_names = {*current.names}
     own = typed_schema(schema_of(topic))
-    given: pa.Schema = topic_schema(frame, by_column=by_column and "topic" not in known)
-    columns = t.StructType([field for field in frame if field.name in given.names])
-    wanted = topic_schema(merged(own, columns, topic.name))
+    frame_schema: pa.Schema = topic_schema(frame, by_column=by_column and "topic" not in current_names)
+    columns = t.StructType([field for field in frame if field.name in frame_schema.names])
+    merged_schema = topic_schema(merged(own, columns, topic.name))
     nullable = [
-        field.with_nullable(current.field(field.name).nullable) if field.name in known else field
-        for field in wanted
+        field.with_nullable(current.field(field.name).nullable) if field.name in current_names else field
+        for field in merged_schema
     ]
     schema = by_name(current, pa.schema(nullable), new_ids(topic))
     check_keys(topic, schema)
@@ -83,51 +83,55 @@ def merged(own: t.StructType, frame: t.StructType, topic: str, inside: str = "")
 
     Raises `SchemaMismatchError`, naming the column, where neither type holds the values of the other one.
     """
-    given = {field.name: field for field in frame}
+    frame_fields = {field.name: field for field in frame}
     fields = [
         t.StructField(
             field.name,
-            _type(field.dataType, given[field.name].dataType, topic, f"{inside}{field.name}"),
+            _type(field.dataType, frame_fields[field.name].dataType, topic, f"{inside}{field.name}"),
             field.nullable,
             field.metadata,
         )
-        if field.name in given
+        if field.name in frame_fields
         else field
         for field in own
     ]
     new = [t.StructField(field.name, field.dataType, True, field.metadata) for field in frame]
-    known = {field.name for field in own}
-    return t.StructType([*fields, *(field for field in new if field.name not in known)])
+    own_names = {field.name for field in own}
+    return t.StructType([*fields, *(field for field in new if field.name not in own_names)])
 
 
-def _type(own: Any, given: Any, topic: str, path: str) -> Any:
-    if bare(own) == bare(given):
-        return own
-    if isinstance(own, t.StructType) and isinstance(given, t.StructType):
-        return merged(own, given, topic, f"{path}.")
-    if isinstance(own, t.ArrayType) and isinstance(given, t.ArrayType):
-        return t.ArrayType(_type(own.elementType, given.elementType, topic, f"{path}.element"), True)
+def _type(own_type: Any, frame_type: Any, topic: str, path: str) -> Any:
+    if bare(own_type) == bare(frame_type):
+        return own_type
+    if isinstance(own_type, t.StructType) and isinstance(frame_type, t.StructType):
+        return merged(own_type, frame_type, topic, f"{path}.")
+    if isinstance(own_type, t.ArrayType) and isinstance(frame_type, t.ArrayType):
+        return t.ArrayType(
+            _type(own_type.elementType, frame_type.elementType, topic, f"{path}.element"), True
+        )
     if (
-        isinstance(own, t.MapType)
-        and isinstance(given, t.MapType)
-        and bare(own.keyType) == bare(given.keyType)
+        isinstance(own_type, t.MapType)
+        and isinstance(frame_type, t.MapType)
+        and bare(own_type.keyType) == bare(frame_type.keyType)
     ):
-        return t.MapType(own.keyType, _type(own.valueType, given.valueType, topic, f"{path}.value"), True)
-    before, after = plain_type(own, path), plain_type(given, path)
+        return t.MapType(
+            own_type.keyType, _type(own_type.valueType, frame_type.valueType, topic, f"{path}.value"), True
+        )
+    before, after = plain_type(own_type, path), plain_type(frame_type, path)
     if before is not None and after is not None:
         if widens_by_itself(before, after):
-            return given
+            return frame_type
         if widens(after, before):
-            return own
+            return own_type
         if widens(before, after):
             raise SchemaMismatchError(
-                f"column {path!r} is {given.simpleString()}, topic {topic!r} has {own.simpleString()}: mergeSchema "
-                "does not turn whole numbers into other ones. Cast the column, or widen it with Admin.alter_topic("
-                "widen_columns=...) first"
+                f"column {path!r} is {frame_type.simpleString()}, topic {topic!r} has {own_type.simpleString()}: "
+                "mergeSchema does not turn whole numbers into other ones. Cast the column, or widen it with "
+                "Admin.alter_topic(widen_columns=...) first"
             )
     raise SchemaMismatchError(
-        f"column {path!r} is {given.simpleString()}, topic {topic!r} has {own.simpleString()}, and neither type holds "
-        "the values of the other: cast the column, or give it another name"
+        f"column {path!r} is {frame_type.simpleString()}, topic {topic!r} has {own_type.simpleString()}, and neither "
+        "type holds the values of the other: cast the column, or give it another name"
     )
 
 
@@ -148,9 +152,9 @@ def check_types(frame: t.StructType, typed: pa.Schema, topic: str | None) -> Non
                 )
 
 
-def takes(own: Any, given: Any) -> bool:
-    """Whether values of Spark's type ``given`` can be written to a column of the type ``own``: it is not narrower."""
+def takes(own_type: Any, frame_type: Any) -> bool:
+    """Whether a column of Spark's type ``own_type`` can have the values of ``frame_type``: it is not narrower."""
     try:
-        return bool(bare(_type(own, given, "", "")) == bare(own))
+        return bool(bare(_type(own_type, frame_type, "", "")) == bare(own_type))
     except SchemaMismatchError:
         return False

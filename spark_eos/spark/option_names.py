@@ -52,8 +52,8 @@ class _Where(NamedTuple):
 
     def home(self, *names: Option) -> str:
         """What to call it in an error about options that are, or are not, the other kind of source's."""
-        here = not names or any(use.endswith("source") for option in names for use in option.uses)
-        return _HOME[self.use] if not self.any_source or (names and here) else _ANY_SOURCE
+        is_source = not names or any(use.endswith("source") for option in names for use in option.uses)
+        return _HOME[self.use] if not self.any_source or (names and is_source) else _ANY_SOURCE
 
 
 def read_options(
@@ -66,13 +66,13 @@ def read_options(
     ``any_source``: it is not known yet whether a stream or a batch reads; texts that hold for both say so.
     """
     where = _Where(use, any_source)
-    given = {key.lower(): (key, str(value)) for key, value in sorted(options.items())}
+    by_lower_name = {key.lower(): (key, str(value)) for key, value in sorted(options.items())}
     ignore = False
     with problems.about(KAFKA_OPTIONS):
-        ignore = ignores(where.table, given.get(KAFKA_OPTIONS, ("", "refuse"))[1])
+        ignore = ignores(where.table, by_lower_name.get(KAFKA_OPTIONS, ("", "refuse"))[1])
     transport = Transport(ignore=ignore)
-    found: dict[str, str] = {}
-    for lowered, (key, value) in given.items():
+    values: dict[str, str] = {}
+    for lowered, (key, value) in by_lower_name.items():
         plain = lowered if lowered == KAFKA_OPTIONS else lowered.removeprefix(_PREFIX)
         rows = _rows().get(plain, ())
         if not rows and transport.takes(plain, where.table, key):
@@ -81,13 +81,13 @@ def read_options(
             if not rows or (plain != lowered and rows[0].origin != "Kafka"):
                 raise _unknown(key, plain, where)
             name = _of_use(rows, where)
-            if found.setdefault(name, value) != value:
+            if values.setdefault(name, value) != value:
                 raise ConfigError(
-                    f"options {name} and {_PREFIX}{name} are both given and differ: {found[name]!r} and {value!r}; "
+                    f"options {name} and {_PREFIX}{name} are both given and differ: {values[name]!r} and {value!r}; "
                     "keep one of them"
                 )
     transport.report(problems, _SINKS_LATER if where.table is SOURCE else "")
-    return OptionReader(where.table, found, problems)
+    return OptionReader(where.table, values, problems)
 
 
 def of_table(options: Mapping[str, str]) -> dict[str, str]:
@@ -98,9 +98,11 @@ def of_table(options: Mapping[str, str]) -> dict[str, str]:
     """
     if "provider" not in options:
         return dict(options)
-    found = {key.removeprefix(_TABLES): value for key, value in options.items() if key.startswith(_TABLES)}
+    table_options = {
+        key.removeprefix(_TABLES): value for key, value in options.items() if key.startswith(_TABLES)
+    }
     path = options.get("path", options.get("location"))
-    return found if path is None else {**found, "path": path}
+    return table_options if path is None else {**table_options, "path": path}
 
 
 def of_both(stream: Mapping[str, str], batch: Mapping[str, str]) -> str:
@@ -121,25 +123,29 @@ def of_both(stream: Mapping[str, str], batch: Mapping[str, str]) -> str:
     return listing([*both, *own])
 
 
-def _of_one(home: str, found: list[tuple[str, str]]) -> list[str]:
+def _of_one(home: str, problems: list[tuple[str, str]]) -> list[str]:
     """What only one use would refuse. Options of the other one share a line: of that one they are the usual case."""
-    others = [name for name, text in found if text.startswith(f"option {name} belongs to ")]
+    foreign_names = [name for name, text in problems if text.startswith(f"option {name} belongs to ")]
     texts = [
-        f"only if this is {home}: {text}" for name, text in found if name not in others or not others[1:]
+        f"only if this is {home}: {text}"
+        for name, text in problems
+        if name not in foreign_names or not foreign_names[1:]
     ]
-    if others[1:]:
-        texts.append(f"only if this is {home}: {', '.join(others)} do not belong there; leave them out")
+    if foreign_names[1:]:
+        texts.append(
+            f"only if this is {home}: {', '.join(foreign_names)} do not belong there; leave them out"
+        )
     return texts
 
 
 @cache
 def _rows() -> dict[str, tuple[Option, ...]]:
     """The rows of each name in the tables of sources and sinks, by name in lower case. Spark asks for each batch."""
-    found: dict[str, tuple[Option, ...]] = {}
+    rows: dict[str, tuple[Option, ...]] = {}
     for table in (SOURCE, SINK):
         for name, option in table.items():
-            found[name.lower()] = (*found.get(name.lower(), ()), option)
-    return found
+            rows[name.lower()] = (*rows.get(name.lower(), ()), option)
+    return rows
 
 
 def _of_use(rows: tuple[Option, ...], where: _Where) -> str:
@@ -148,7 +154,7 @@ def _of_use(rows: tuple[Option, ...], where: _Where) -> str:
         if where.use in option.uses:
             return option.name
     name = rows[0].name
-    homes = " and ".join(home for use, home in _HOME.items() if any(use in one.uses for one in rows))
+    homes = " and ".join(home for use, home in _HOME.items() if any(use in row.uses for row in rows))
     instead = "; a source names its topics with subscribe" if name == "topic" else ""
     raise ConfigError(
         f"option {name} belongs to {homes}, not to {where.home(*rows)}: leave it out here{instead}"
@@ -159,7 +165,7 @@ def _unknown(key: str, plain: str, where: _Where) -> ConfigError:
     of_kafka = known(plain, where.table)
     if of_kafka is not None:
         return ConfigError(f"option {key} is not one of eoslog: {of_kafka.why}")
-    here = [option.name for option in where.table.values() if where.any_source or where.use in option.uses]
-    near = nearest(plain, here, [*SOURCE, *SINK])
-    hint = f"did you mean {near}?" if near else f"{where.home()} knows {', '.join(here)}"
+    names = [option.name for option in where.table.values() if where.any_source or where.use in option.uses]
+    near = nearest(plain, names, [*SOURCE, *SINK])
+    hint = f"did you mean {near}?" if near else f"{where.home()} knows {', '.join(names)}"
     return ConfigError(f"unknown option {key!r}; {hint}")

@@ -134,9 +134,9 @@ def parse_any_source(
     earliest call that can tell, at ``load()``. What ``also`` would refuse after that is in the same error.
     """
     options = of_table(options)
-    found: dict[bool, Problems] = {}
+    problems_of: dict[bool, Problems] = {}
     for streaming in (True, False):
-        problems = found[streaming] = Problems()
+        problems = problems_of[streaming] = Problems()
         parsed = _source(options, problems, streaming=streaming, any_source=True)
         if not problems.found:
             return parsed
@@ -148,7 +148,7 @@ def parse_any_source(
                 problems.add("the topics", str(error))
             except EosLogError:
                 pass  # Not what was asked for is wrong. The options are.
-    raise ConfigError(of_both(found[True].found, found[False].found))
+    raise ConfigError(of_both(problems_of[True].found, problems_of[False].found))
 
 
 def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -160,61 +160,61 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
 
 
 def _source(
-    options: Mapping[str, str], problems: Problems, *, streaming: bool, any_source: bool = False
+    raw_options: Mapping[str, str], problems: Problems, *, streaming: bool, any_source: bool = False
 ) -> SourceOptions:
     """The options of a source, without those that have problems."""
-    settings = _settings(options, problems)
-    rest = without_store_options(options)
+    settings = _settings(raw_options, problems)
+    source_options = without_store_options(raw_options)
     use: Use = "stream source" if streaming else "batch source"
-    given = read_options(rest, use, problems, any_source=any_source)
-    chosen = replace(_selection(given, problems), settings=settings)
-    start, end = option_of(given, "starting"), option_of(given, "ending")
+    options = read_options(source_options, use, problems, any_source=any_source)
+    selection = replace(_selection(options, problems), settings=settings)
+    start, end = option_of(options, "starting"), option_of(options, "ending")
     begins = ends = DEFAULT_END
     with problems.about(start):
-        begins = starting(given, streaming=streaming)
-        _check_selected(start, begins, chosen)
+        begins = starting(options, streaming=streaming)
+        _check_selected(start, begins, selection)
     if not streaming:
         with problems.about(end):
-            ends = ending(given)
-            _check_selected(end, ends, chosen)
-    if "startingOffsetsByTimestampStrategy" in given and start in ("startingTable", "startingOffsets"):
+            ends = ending(options)
+            _check_selected(end, ends, selection)
+    if "startingOffsetsByTimestampStrategy" in options and start in ("startingTable", "startingOffsets"):
         problems.add(
             "startingOffsetsByTimestampStrategy",
             "option startingOffsetsByTimestampStrategy needs startingTimestamp or startingOffsetsByTimestamp",
         )
     with problems.about("group.id"):
-        _check_group(given, begins, streaming=streaming)
+        _check_group(options, begins, streaming=streaming)
     with problems.about("minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxTriggerDelay"):
-        _check_triggers(given)
+        _check_triggers(options)
     with problems.about("wholeTransactions"):
-        check_whole(given, ends)
+        check_whole(options, ends)
     moment_ms = ranges = None
     with problems.about("timestampAsOf"):
-        moment_ms = moment(given)
+        moment_ms = moment(options)
     with problems.about("offsetRanges"):
-        ranges = offset_ranges(given)
-        chosen = replace(chosen, ranged_ids=ranged_ids(given))
-        _check_selected("offsetRanges", OffsetSpec("specific", dict.fromkeys(ranges or (), 0)), chosen)
-    if "versionAsOf" in given and "timestampAsOf" in given:
+        ranges = offset_ranges(options)
+        selection = replace(selection, ranged_ids=ranged_ids(options))
+        _check_selected("offsetRanges", OffsetSpec("specific", dict.fromkeys(ranges or (), 0)), selection)
+    if "versionAsOf" in options and "timestampAsOf" in options:
         problems.add(
             "versionAsOf", "options versionAsOf and timestampAsOf contradict each other; keep one of them"
         )
     return replace(
-        chosen,
+        selection,
         starting=begins,
-        starting_option=start if start in given else None,
+        starting_option=start if start in options else None,
         ending=ends,
         offset_ranges=ranges,
-        max_offsets_per_trigger=given["maxOffsetsPerTrigger"],
-        min_offsets_per_trigger=given["minOffsetsPerTrigger"],
-        max_trigger_delay_ms=given["maxTriggerDelay"],
-        min_partitions=given["minPartitions"],
-        max_records_per_partition=given["maxRecordsPerPartition"],
-        filter_pushdown=given["filterPushdown"],
-        isolation_level=given["isolation.level"],
-        whole_transactions=given["wholeTransactions"],
-        group_id=given["group.id"],
-        version_as_of=given["versionAsOf"],
+        max_offsets_per_trigger=options["maxOffsetsPerTrigger"],
+        min_offsets_per_trigger=options["minOffsetsPerTrigger"],
+        max_trigger_delay_ms=options["maxTriggerDelay"],
+        min_partitions=options["minPartitions"],
+        max_records_per_partition=options["maxRecordsPerPartition"],
+        filter_pushdown=options["filterPushdown"],
+        isolation_level=options["isolation.level"],
+        whole_transactions=options["wholeTransactions"],
+        group_id=options["group.id"],
+        version_as_of=options["versionAsOf"],
         timestamp_as_of_ms=moment_ms,
     )
 
@@ -227,46 +227,46 @@ def parse_sink(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     return parsed
 
 
-def read_sink(options: Mapping[str, str], problems: Problems, *, streaming: bool) -> SinkOptions:
+def read_sink(raw_options: Mapping[str, str], problems: Problems, *, streaming: bool) -> SinkOptions:
     """The options of a sink, without those that have problems; the path is empty then."""
-    settings = _settings(options, problems)
+    settings = _settings(raw_options, problems)
     use: Use = "stream sink" if streaming else "batch sink"
-    given = read_options(without_store_options(options), use, problems)
-    path = _path(given, problems)
-    checkpoint = given["checkpointLocation"]
-    own, others = log_settings_of(path, settings), settings_of(checkpoint or "", settings)
+    options = read_options(without_store_options(raw_options), use, problems)
+    path = _path(options, problems)
+    checkpoint = options["checkpointLocation"]
+    of_log, of_checkpoint = log_settings_of(path, settings), settings_of(checkpoint or "", settings)
     for name in settings:
-        if path and name not in own and name not in others:
+        if path and name not in of_log and name not in of_checkpoint:
             problems.add(
                 name,
                 f"option {name} is a setting of an object store that neither the path nor the checkpointLocation is "
                 "in; leave it out",
             )
     with problems.about("txnAppId", "txnVersion"):
-        _check_version(given)
+        _check_version(options)
     return SinkOptions(
         path=path,
-        topic=given["topic"],
-        transactional_id=given["transactional.id"],
-        group_id=given["group.id"],
-        allow_state_loss=given["allowStateLoss"],
-        processing_guarantee=given["processing.guarantee"],
-        num_partitions=given["num.partitions"],
-        row_format=given["row.format"],
-        auto_create_topics_enable=given["auto.create.topics.enable"],
+        topic=options["topic"],
+        transactional_id=options["transactional.id"],
+        group_id=options["group.id"],
+        allow_state_loss=options["allowStateLoss"],
+        processing_guarantee=options["processing.guarantee"],
+        num_partitions=options["num.partitions"],
+        row_format=options["row.format"],
+        auto_create_topics_enable=options["auto.create.topics.enable"],
         checkpoint_location=checkpoint,
-        compression=_compression(given, problems),
-        partitioner_class=given["partitioner.class"],
-        max_request_size=given["max.request.size"],
-        include_headers=given["includeHeaders"],
-        errors_deadletterqueue_topic_name=given["errors.deadletterqueue.topic.name"],
-        merge_schema=given["mergeSchema"],
-        auto_maintenance_enable=given["auto.maintenance.enable"],
-        topic_config=_topic_config(given),
-        txn_app_id=given["txnAppId"],
-        txn_version=given["txnVersion"],
-        settings=own,
-        checkpoint_settings=others,
+        compression=_compression(options, problems),
+        partitioner_class=options["partitioner.class"],
+        max_request_size=options["max.request.size"],
+        include_headers=options["includeHeaders"],
+        errors_deadletterqueue_topic_name=options["errors.deadletterqueue.topic.name"],
+        merge_schema=options["mergeSchema"],
+        auto_maintenance_enable=options["auto.maintenance.enable"],
+        topic_config=_topic_config(options),
+        txn_app_id=options["txnAppId"],
+        txn_version=options["txnVersion"],
+        settings=of_log,
+        checkpoint_settings=of_checkpoint,
     )
 
 
@@ -275,8 +275,8 @@ def _settings(options: Mapping[str, str], problems: Problems) -> Settings:
     return Settings(read_store_options(only_store_options(options), problems))
 
 
-def _check_group(given: OptionReader, begins: OffsetSpec, *, streaming: bool) -> None:
-    group = given["group.id"]
+def _check_group(options: OptionReader, begins: OffsetSpec, *, streaming: bool) -> None:
+    group = options["group.id"]
     if begins.kind == "committed" and group is None:
         raise ConfigError(
             "option startingOffsets='committed' needs option group.id: the offsets committed by that group; "
@@ -289,8 +289,8 @@ def _check_group(given: OptionReader, begins: OffsetSpec, *, streaming: bool) ->
         )
 
 
-def _check_triggers(given: OptionReader) -> None:
-    least, most = given["minOffsetsPerTrigger"], given["maxOffsetsPerTrigger"]
+def _check_triggers(options: OptionReader) -> None:
+    least, most = options["minOffsetsPerTrigger"], options["maxOffsetsPerTrigger"]
     if least is not None and not HAS_READ_LIMITS:
         raise ConfigError(
             f"option minOffsetsPerTrigger needs Spark 4.2 or later: Spark {SPARK} does not tell a source whether a run "
@@ -301,90 +301,90 @@ def _check_triggers(given: OptionReader) -> None:
         raise ConfigError(
             f"option minOffsetsPerTrigger={least} is higher than maxOffsetsPerTrigger={most}: give a lower one"
         )
-    if "maxTriggerDelay" in given and "minOffsetsPerTrigger" not in given:
+    if "maxTriggerDelay" in options and "minOffsetsPerTrigger" not in options:
         raise ConfigError(
             "option maxTriggerDelay has no effect without minOffsetsPerTrigger: it is how long a micro-batch waits "
             "for so many offsets. Set that, or leave it out"
         )
 
 
-def _topic_config(given: OptionReader) -> tuple[tuple[str, str], ...]:
+def _topic_config(options: OptionReader) -> tuple[tuple[str, str], ...]:
     """The settings of a topic among the options of a sink, as text."""
-    return tuple((name, given.text(name)) for name in TOPIC_OPTIONS if name in given)
+    return tuple((name, options.text(name)) for name in TOPIC_OPTIONS if name in options)
 
 
-def _check_version(given: OptionReader) -> None:
+def _check_version(options: OptionReader) -> None:
     """Delta's pair: one without the other has no effect there, and is refused here."""
-    if ("txnAppId" in given) != ("txnVersion" in given):
-        has, lacks = ("txnAppId", "txnVersion") if "txnAppId" in given else ("txnVersion", "txnAppId")
+    if ("txnAppId" in options) != ("txnVersion" in options):
+        has, lacks = ("txnAppId", "txnVersion") if "txnAppId" in options else ("txnVersion", "txnAppId")
         raise ConfigError(
             f"option {has} has no effect without {lacks}: a write is known as a repetition by the name of the job "
             "(txnAppId) and the number of the write (txnVersion). Give both, or none"
         )
 
 
-def _compression(given: OptionReader, problems: Problems) -> Compression | None:
+def _compression(options: OptionReader, problems: Problems) -> Compression | None:
     """Of several options one value. A level for a codec that is not chosen would have no effect."""
-    codec = given["compression.type"]
-    for other in LEVELS:
-        if level_option(other) in given and other != codec and "compression.type" not in problems.found:
+    codec = options["compression.type"]
+    for name in LEVELS:
+        if level_option(name) in options and name != codec and "compression.type" not in problems.found:
             problems.add(
-                level_option(other),
-                f"option {level_option(other)} has no effect without compression.type={other}: set that, or leave "
-                "the level out",
+                level_option(name),
+                f"option {level_option(name)} has no effect without compression.type={name}: set that, "
+                "or leave the level out",
             )
-    return Compression.chosen(codec, given.values)
+    return Compression.chosen(codec, options.values)
 
 
-def _selection(given: OptionReader, problems: Problems) -> SourceOptions:
+def _selection(options: OptionReader, problems: Problems) -> SourceOptions:
     """What decides on the rows' columns and is the same in streams and batches."""
-    chosen = [name for name in ("subscribe", "subscribePattern", "assign") if name in given]
-    if not chosen and "path" not in given:
+    names = [name for name in ("subscribe", "subscribePattern", "assign") if name in options]
+    if not names and "path" not in options:
         text = _NO_OPTIONS.format("SELECT ... FROM t WITH (path = '...', subscribe = '...')")
         problems.add("path", text)
-    elif len(chosen) != 1:
-        found = f"options {' and '.join(chosen)} are given" if chosen else "a source has to say what it reads"
-        problems.add("subscribe", f"{found}; give exactly one of subscribe, subscribePattern and assign")
+    elif len(names) != 1:
+        problem = f"options {' and '.join(names)} are given" if names else "a source has to say what it reads"
+        problems.add("subscribe", f"{problem}; give exactly one of subscribe, subscribePattern and assign")
     selection = SourceOptions(
-        path=_path(given, problems),
-        include_headers=given["includeHeaders"],
-        include_metadata=given["includeMetadata"],
-        row_format=given["row.format"],
-        mode=given["mode"],
-        schema_registry_url=given["schema.registry.url"],
-        schema_registry_basic_auth_user_info=given["schema.registry.basic.auth.user.info"],
-        fail_on_data_loss=given["failOnDataLoss"],
+        path=_path(options, problems),
+        include_headers=options["includeHeaders"],
+        include_metadata=options["includeMetadata"],
+        row_format=options["row.format"],
+        mode=options["mode"],
+        schema_registry_url=options["schema.registry.url"],
+        schema_registry_basic_auth_user_info=options["schema.registry.basic.auth.user.info"],
+        fail_on_data_loss=options["failOnDataLoss"],
     )
     with problems.about("columns"):
-        selection = replace(selection, columns=columns(given))
+        selection = replace(selection, columns=columns(options))
     with problems.about("subscribe"):
-        selection = replace(selection, subscribe=subscribe(given["subscribe"]))
+        selection = replace(selection, subscribe=subscribe(options["subscribe"]))
     with problems.about("subscribePattern"):
-        selection = replace(selection, subscribe_pattern=pattern(given["subscribePattern"]))
+        selection = replace(selection, subscribe_pattern=pattern(options["subscribePattern"]))
     with problems.about("assign"):
-        return replace(selection, assign=assign(given["assign"]))
+        return replace(selection, assign=assign(options["assign"]))
     return selection
 
 
-def _path(given: OptionReader, problems: Problems) -> str:
-    path: str | None = given["path"]
+def _path(options: OptionReader, problems: Problems) -> str:
+    path: str | None = options["path"]
     if path is None:
         problems.add("path", _NO_OPTIONS.format("INSERT INTO t WITH (path = '...', topic = '...') ..."))
     return path or ""
 
 
-def _check_selected(option: str, bound: OffsetSpec, chosen: SourceOptions) -> None:
+def _check_selected(option: str, bound: OffsetSpec, selection: SourceOptions) -> None:
     """What an option says of partitions that are not read would be ignored."""
-    if (chosen.assign, chosen.subscribe, chosen.subscribe_pattern) == (None, None, None):
+    if (selection.assign, selection.subscribe, selection.subscribe_pattern) == (None, None, None):
         return  # That is a problem already.
     left_out, how = [], "subscribePattern"
     for at in (*bound.offsets, *bound.timestamps_ms):
-        if chosen.assign is not None:
-            selected, how = at.partition in chosen.assign.get(at.topic, ()), "assign"
-        elif chosen.subscribe is not None:
-            selected, how = at.topic in chosen.subscribe, "subscribe"
+        if selection.assign is not None:
+            selected, how = at.partition in selection.assign.get(at.topic, ()), "assign"
+        elif selection.subscribe is not None:
+            selected, how = at.topic in selection.subscribe, "subscribe"
         else:
-            selected = re.fullmatch(chosen.subscribe_pattern or "", at.topic) is not None
+            selected = re.fullmatch(selection.subscribe_pattern or "", at.topic) is not None
         if not selected:
             left_out.append(f"partition {at.partition} of topic {at.topic!r}")
     if left_out:

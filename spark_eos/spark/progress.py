@@ -105,7 +105,7 @@ class KnownLog:
     def __init__(self, url: str, settings: Mapping[str, Any] | None = None) -> None:
         self._url = url
         self._settings = log_settings_of(url, Settings(settings or {}))
-        self._seen: State | None = None
+        self._state: State | None = None
         self._batches: OrderedDict[tuple[str, int], Batch] = OrderedDict()
 
     def log(self) -> Log:
@@ -120,30 +120,37 @@ class KnownLog:
 
     def _read_on(self, log: Log) -> None:
         end = log.state
-        seen = self._seen
-        if seen is None:
+        start = self._state
+        if start is None:
             try:
-                seen = state_at(log, max(end.seq - _FIRST_LOOK, 0))
+                start = state_at(log, max(end.seq - _FIRST_LOOK, 0))
             except InvalidRequestError:  # Retired; to find the earliest one costs more.
-                seen = earliest(log)
+                start = earliest(log)
         try:
-            for step in replay(log, seen, end.seq):
+            for step in replay(log, start, end.seq):
                 self._note(step.entry, step.before)
         except InvalidRequestError:  # An entry was retired meanwhile.
             pass
-        self._seen = end
+        self._state = end
         while len(self._batches) > _KEPT:
             self._batches.popitem(last=False)
 
     def _note(self, entry: Entry, state: State) -> None:
-        if not any(isinstance(one, CommitMicroBatch) for of in entry.requests for one in of.actions):
+        if not any(
+            isinstance(action, CommitMicroBatch) for request in entry.requests for action in request.actions
+        ):
             return
         for request in entry.requests:
             state, outcome = apply(state, request)
-            batch = next((one for one in request.actions if isinstance(one, CommitMicroBatch)), None)
+            batch = next((action for action in request.actions if isinstance(action, CommitMicroBatch)), None)
             if batch is None or not isinstance(outcome, Accepted):
                 continue
-            files = [file for one in request.actions if isinstance(one, AppendBatches) for file in one.files]
+            files = [
+                file
+                for action in request.actions
+                if isinstance(action, AppendBatches)
+                for file in action.files
+            ]
             parts = [part for file in files for part in file.batches]
             self._batches[batch.query_id, batch.batch_id] = Batch(
                 entry.seq,
@@ -162,14 +169,14 @@ class ProgressReport:
     def of(self, progress: StreamingQueryProgress | Mapping[str, Any]) -> dict[str, Any]:
         """``progress`` with descriptions and metrics. Raises what opening a log raises."""
         report: dict[str, Any] = json.loads(_json(progress))
-        opened = [(known, known.log()) for known in self._logs]
+        opened = [(known_log, known_log.log()) for known_log in self._logs]
         for source in report["sources"]:
             if SourceOffset.is_ours(_text(source.get("endOffset"))):
                 for name in ("startOffset", "endOffset", "latestOffset"):
                     source[name] = json.loads(_text(source.get(name)) or "null")
                 _describe(source, [log for _, log in opened])
-        for known, log in opened:
-            batch = known.batch(log, report["id"], report["batchId"])
+        for known_log, log in opened:
+            batch = known_log.batch(log, report["id"], report["batchId"])
             if batch is not None:
                 topics = ", ".join(batch.topics) or "no rows"
                 report["sink"]["description"] = f"eoslog[{topics} of {log.url}]"
@@ -228,7 +235,7 @@ def _input_bytes(log: Log, start: object, end: SourceOffset) -> int:
     """Bytes of the batches that have the records of a micro-batch."""
     # Of the first micro-batch there is no start, and `end.initial` has it.
     first = {} if start is None or is_beginning(start) else SourceOffset.from_json_dict(start).positions
-    found = 0
+    size = 0
     for at, stop in end.positions.items():
         partition = log.state.partitions.get((end.topic_ids[at.topic], at.partition))
         begin = first.get(at, end.initial.get(at, stop))
@@ -240,17 +247,17 @@ def _input_bytes(log: Log, start: object, end: SourceOffset) -> int:
             )
         except EosLogError:  # Retention has removed it meanwhile.
             continue
-        found += sum(_share(fetch.size, fetch.records, fetch.batch.count) for fetch in fetches)
-    return found
+        size += sum(_share(fetch.size, fetch.records, fetch.batch.count) for fetch in fetches)
+    return size
 
 
 def _bytes_behind(state: State, end: SourceOffset, ends: Mapping[TopicPartition, int]) -> int:
-    found = 0
+    size = 0
     for at, stop in ends.items():
         partition = state.partitions.get((end.topic_ids[at.topic], at.partition))
         if partition is not None:
-            found += _estimate(partition, end.positions[at], stop)
-    return found
+            size += _estimate(partition, end.positions[at], stop)
+    return size
 
 
 def _estimate(partition: Partition, start: int, stop: int) -> int:
@@ -258,19 +265,19 @@ def _estimate(partition: Partition, start: int, stop: int) -> int:
 
     Loads nothing: a query that is far behind would read many index pages for each micro-batch.
     """
-    found = 0
+    size = 0
     for page in partition.index.pages:
         inside = min(stop, page.next_offset) - max(start, page.base_offset)
         if inside > 0:
-            found += _share(page.bytes, inside, page.next_offset - page.base_offset)
+            size += _share(page.bytes, inside, page.next_offset - page.base_offset)
     tail = partition.index.tail
     for row in tail.rows(tail.find(start)):
         if row.base_offset >= stop:
             break
         inside = min(stop, row.next_offset) - max(start, row.base_offset)
         if row.batch is not None and inside > 0:
-            found += _share(row.batch.length, inside, row.count)
-    return found
+            size += _share(row.batch.length, inside, row.count)
+    return size
 
 
 def _share(size: int, part: int, whole: int) -> int:

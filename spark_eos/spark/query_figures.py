@@ -14,7 +14,7 @@ class QueryFigures:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[str, dict[str, float]]] = {}
+        self._figures: dict[str, tuple[str, dict[str, float]]] = {}
 
     def add(self, report: dict[str, Any]) -> None:
         """A progress, as `spark_eos.spark.progress` reports it."""
@@ -30,27 +30,31 @@ class QueryFigures:
             "batch": float(report["batchId"]),
             "batch.duration": (report.get("durationMs") or {}).get("triggerExecution", 0) / 1000,
         }
-        behind = [float(one["maxOffsetsBehindLatest"]) for one in sources if "maxOffsetsBehindLatest" in one]
+        behind = [
+            float(metrics["maxOffsetsBehindLatest"])
+            for metrics in sources
+            if "maxOffsetsBehindLatest" in metrics
+        ]
         if behind:
             newest["lag"] = max(behind)
-        if any("estimatedTotalBytesBehindLatest" in one for one in sources):
+        if any("estimatedTotalBytesBehindLatest" in metrics for metrics in sources):
             newest["lag.size"] = _sum(sources, "estimatedTotalBytesBehindLatest")
         with self._lock:
-            _, before = self._known.get(report["id"], ("", {}))
+            _, before = self._figures.get(report["id"], ("", {}))
             added = {name: before.get(name, 0.0) + value for name, value in sums.items()}
-            self._known[report["id"]] = (report.get("name") or report["id"], {**before, **added, **newest})
+            self._figures[report["id"]] = (report.get("name") or report["id"], {**before, **added, **newest})
 
     def drop(self, query_id: str) -> None:
         """The query has ended."""
         with self._lock:
-            self._known.pop(query_id, None)
+            self._figures.pop(query_id, None)
 
     def all(self) -> list[tuple[str, str, float]]:
         """The query, what it is, and how much."""
         with self._lock:
-            known = [*self._known.values()]
-        return [(query, name, value) for query, values in known for name, value in values.items()]
+            figures = [*self._figures.values()]
+        return [(query, name, value) for query, values in figures for name, value in values.items()]
 
 
 def _sum(metrics: Iterable[dict[str, Any]], name: str) -> float:
-    return sum(float(one.get(name, 0)) for one in metrics)
+    return sum(float(source.get(name, 0)) for source in metrics)

@@ -63,7 +63,7 @@ METADATA = pa.schema(
 _ROW_COLUMNS = frozenset({"key", "value", "headers"})
 _IGNORED = frozenset({"offset", "timestampType"})
 _CONTROL = ("topic", "_partition", "_timestamp")
-_WANTED = {
+_COLUMN_TYPES = {
     "key": "string or binary",
     "value": "string or binary",
     "headers": "array<struct<key: string, value: binary>>",
@@ -107,25 +107,25 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def classify(
-    columns: StructType | pa.Schema, wanted: Literal["kafka", "typed"] | None = None
+    columns: StructType | pa.Schema, row_format: Literal["kafka", "typed"] | None = None
 ) -> Literal["kafka", "typed"]:
     """The kind of topic to create: what option row.format says, else Kafka-shaped with key, value or headers.
 
-    Raises `SchemaMismatchError` for a frame that has one of these and other columns, unless ``wanted`` says what it is.
-    The case of letters does not matter here, so that ``Value`` meets `check_sink_schema`'s advice.
+    Raises `SchemaMismatchError` for a frame that has one of these and other columns, unless ``row_format`` says what it
+    is. The case of letters does not matter here, so that ``Value`` meets `check_sink_schema`'s advice.
     """
-    if wanted is not None:
-        return wanted
+    if row_format is not None:
+        return row_format
     kafkas = [name for name in columns.names if name.casefold() in _ROW_COLUMNS]
     if not kafkas:
         return "typed"
-    known = {name.casefold() for name in (*_WANTED, *_IGNORED)}
-    others = [name for name in columns.names if name.casefold() not in known]
-    if others:
+    kafka_names = {name.casefold() for name in (*_COLUMN_TYPES, *_IGNORED)}
+    extra = [name for name in columns.names if name.casefold() not in kafka_names]
+    if extra:
         raise SchemaMismatchError(
-            f"column {kafkas[0]!r} is one of a Kafka-shaped topic, column {others[0]!r} is not: say what the rows are. "
+            f"column {kafkas[0]!r} is one of a Kafka-shaped topic, column {extra[0]!r} is not: say what the rows are. "
             "With option('row.format', 'typed') all columns are the topic's own; with option('row.format', 'kafka') "
-            f"the topic is Kafka-shaped: drop {', '.join(others)}, or put them into value (to_json(struct(...)))"
+            f"the topic is Kafka-shaped: drop {', '.join(extra)}, or put them into value (to_json(struct(...)))"
         )
     return "kafka"
 
@@ -138,9 +138,9 @@ def topic_schema(frame: StructType, *, by_column: bool = False) -> pa.Schema:
     Raises `SchemaMismatchError` if no topic can have it.
     """
     control = _CONTROL if by_column else _CONTROL[1:]
-    kept = {field.name: field for field in frame if field.name not in control}
+    fields = {field.name: field for field in frame if field.name not in control}
     own = [pa.field(field.name, field.type) for field in arrow_schema(frame) if field.name not in control]
-    return pa.schema([annotated(kept[field.name], field) for field in normalise_schema(pa.schema(own))])
+    return pa.schema([annotated(fields[field.name], field) for field in normalise_schema(pa.schema(own))])
 
 
 def check_sink_schema(
@@ -184,15 +184,15 @@ def _check_kafka(frame: pa.Schema) -> None:
             f"binary); the frame has {', '.join(frame.names) or 'no columns'}. Rows whose column topic "
             "names topics with a schema need option('row.format', 'typed')"
         )
-    extra = [name for name in frame.names if name not in _WANTED and name not in _IGNORED]
-    found = [_extra_columns("a Kafka-shaped topic", extra, tuple(_WANTED))] if extra else []
-    found += [
-        f"column {field.name!r} is {field.type}; cast it to {_WANTED[field.name]}"
+    extra = [name for name in frame.names if name not in _COLUMN_TYPES and name not in _IGNORED]
+    problems = [_extra_columns("a Kafka-shaped topic", extra, tuple(_COLUMN_TYPES))] if extra else []
+    problems += [
+        f"column {field.name!r} is {field.type}; cast it to {_COLUMN_TYPES[field.name]}"
         for field in frame
-        if field.name in _WANTED and not _fits(field.name, field.type)
+        if field.name in _COLUMN_TYPES and not _fits(field.name, field.type)
     ]
-    if found:
-        raise SchemaMismatchError(". ".join(found))
+    if problems:
+        raise SchemaMismatchError(". ".join(problems))
 
 
 def _extra_columns(topic: str, names: list[str], own: tuple[str, ...]) -> str:
@@ -208,15 +208,15 @@ def _extra_columns(topic: str, names: list[str], own: tuple[str, ...]) -> str:
 
 
 def _check_typed(frame: pa.Schema, own: pa.Schema, topic: str | None, *, by_column: bool) -> None:
-    known, given = {field.name: field.type for field in own}, set(frame.names)
+    types, frame_names = {field.name: field.type for field in own}, set(frame.names)
     the_topic = "the topic" if topic is None else f"topic {topic!r}"
     for field in own:
-        if not field.nullable and field.name not in given:
+        if not field.nullable and field.name not in frame_names:
             raise SchemaMismatchError(
                 f"column {field.name!r} ({field.type}) is missing, and {the_topic} does not allow it to be "
                 f"null; {_other_case(field.name, tuple(frame.names), back=True)}add it"
             )
-    extra = [name for name in frame.names if name not in known and name not in _CONTROL]
+    extra = [name for name in frame.names if name not in types and name not in _CONTROL]
     if extra:
         renamed = "".join(_other_case(name, tuple(own.names)) for name in extra)
         columns, them = ("column", "it") if len(extra) == 1 else ("columns", "them")
@@ -226,13 +226,13 @@ def _check_typed(frame: pa.Schema, own: pa.Schema, topic: str | None, *, by_colu
         )
     for field in frame:
         name = field.name
-        if name in known:
+        if name in types:
             given_type = normalise_type(field.type, name)
-            if not fits_into(given_type, known[name]):
+            if not fits_into(given_type, types[name]):
                 wider = ", or let option('mergeSchema', 'true') widen the topic's column"
                 raise SchemaMismatchError(
-                    f"column {name!r} is {field.type}, {the_topic} has {known[name]}; cast it"
-                    f"{wider if widens_by_itself(str(known[name]), str(given_type)) else ''}"
+                    f"column {name!r} is {field.type}, {the_topic} has {types[name]}; cast it"
+                    f"{wider if widens_by_itself(str(types[name]), str(given_type)) else ''}"
                 )
         elif name == "topic" and not by_column:
             raise SchemaMismatchError(
@@ -241,8 +241,8 @@ def _check_typed(frame: pa.Schema, own: pa.Schema, topic: str | None, *, by_colu
                 "topic's schema"
             )
         elif not _fits(name.lstrip("_"), field.type):
-            wanted = _WANTED[name.lstrip("_")]
-            raise SchemaMismatchError(f"control column {name!r} is {field.type}; cast it to {wanted}")
+            control_type = _COLUMN_TYPES[name.lstrip("_")]
+            raise SchemaMismatchError(f"control column {name!r} is {field.type}; cast it to {control_type}")
 
 
 def _fits(name: str, type_: pa.DataType) -> bool:
@@ -261,9 +261,9 @@ def _fits(name: str, type_: pa.DataType) -> bool:
     return bool(stored == pa.string() or (name != "topic" and stored == pa.binary()))
 
 
-def _other_case(name: str, others: tuple[str, ...], *, back: bool = False) -> str:
+def _other_case(name: str, candidates: tuple[str, ...], *, back: bool = False) -> str:
     """The remedy where a name differs in case alone, which Spark ignores and Arrow does not."""
-    same = [other for other in others if other.casefold() == name.casefold()]
-    if not same:
+    matches = [candidate for candidate in candidates if candidate.casefold() == name.casefold()]
+    if not matches:
         return ""
-    return f"rename {same[0] if back else name} to {name if back else same[0]}, "
+    return f"rename {matches[0] if back else name} to {name if back else matches[0]}, "

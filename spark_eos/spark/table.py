@@ -136,36 +136,37 @@ def read_table(
     -----
     docs/guide/reading-tables.md.
     """
-    given = _options(topic, columns, options)
+    source_options = _options(topic, columns, options)
     url = os.fspath(log)
-    read, wanted = _planned(url, topic, as_of, given, whole=whole_transactions)
-    source = {"path": read.log.url, **given}
-    sealed = _sealed(spark, read, wanted, given) if read.files else None
+    read, schema = _planned(url, topic, as_of, source_options, whole=whole_transactions)
+    source = {"path": read.log.url, **source_options}
+    sealed = _sealed(spark, read, schema, source_options) if read.files else None
     if sealed is None:
         return _nullable(_ours(spark, {**source, "offsetRanges": _everything(read)}))
     if not read.rest:
         return sealed
-    ranges = {str(at.partition): found for at, found in read.plan.ranges.items()}
-    rest = _ours(spark, {**source, "offsetRanges": _ranges(read, ranges)}, wanted)
-    return sealed.unionAll(rest)
+    ranges = {str(at.partition): spans for at, spans in read.plan.ranges.items()}
+    unsealed = _ours(spark, {**source, "offsetRanges": _ranges(read, ranges)}, schema)
+    return sealed.unionAll(unsealed)
 
 
 def _planned(
-    url: str, topic: str, as_of: int | str | datetime | None, given: dict[str, str], *, whole: bool
+    url: str, topic: str, as_of: int | str | datetime | None, source_options: dict[str, str], *, whole: bool
 ) -> tuple[TableRead, StructType]:
     """The plan and the columns of the rows, both of one version of the topic's schema.
 
-    ``given`` gets the option by which eoslog reads the log as of the entry, where that is not what it reads anyway.
+    ``source_options`` gets the option by which eoslog reads the log as of the entry, where that is not what it reads
+    anyway.
     """
     while True:
-        read = plan_table(url, topic, as_of, only_store_options(given), whole_transactions=whole)
+        read = plan_table(url, topic, as_of, only_store_options(source_options), whole_transactions=whole)
         if read.is_past or "compact" in config_value(read.topic, "cleanup.policy", tuple):
             # What compaction takes away later was there at that entry.
-            given["versionAsOf"] = str(read.seq)
-        wanted = source_schema(parse_source({"path": read.log.url, **given}, streaming=False))
-        now = read.log.state.topics.get(topic)
-        if read.is_past or now is None or now.schemas == read.topic.schemas:
-            return read, wanted
+            source_options["versionAsOf"] = str(read.seq)
+        schema = source_schema(parse_source({"path": read.log.url, **source_options}, streaming=False))
+        current = read.log.state.topics.get(topic)
+        if read.is_past or current is None or current.schemas == read.topic.schemas:
+            return read, schema
         # The schema was changed in between: the columns may be those of the next version.
 
 
@@ -173,10 +174,10 @@ def _options(
     topic: str, columns: Sequence[str] | None, options: Mapping[str, object] | None
 ) -> dict[str, str]:
     """Options of the source for this read. Raises `ConfigError` for one that would say what is read."""
-    given = {name: str(value) for name, value in (options or {}).items()}
-    known = {name.lower() for name in _TAKEN}
-    for name in given.keys() - only_store_options(given).keys():
-        if name.lower() not in known:
+    texts = {name: str(value) for name, value in (options or {}).items()}
+    names = {name.lower() for name in _TAKEN}
+    for name in texts.keys() - only_store_options(texts).keys():
+        if name.lower() not in names:
             raise ConfigError(
                 f"read_table: option {name} does not fit; it takes settings of an object store and {', '.join(_TAKEN)}"
             )
@@ -189,20 +190,20 @@ def _options(
                     f"read_table: columns has {name!r}: names with a comma in them or a blank at an end cannot be "
                     "chosen there. Leave columns out, and select from the result"
                 )
-        given["columns"] = ",".join(columns)
-    return {**given, "subscribe": topic}
+        texts["columns"] = ",".join(columns)
+    return {**texts, "subscribe": topic}
 
 
 def _everything(read: TableRead) -> str:
     """All offsets of the plan as one range a partition, in the form of option ``offsetRanges``."""
-    found: dict[str, list[int]] = {}
+    ranges: dict[str, list[int]] = {}
     for file in read.files:
-        ends = found.setdefault(str(file.partition), [file.start, file.end])
+        ends = ranges.setdefault(str(file.partition), [file.start, file.end])
         ends[:] = [min(ends[0], file.start), max(ends[1], file.end)]
     for fetch in read.rest:
-        ends = found.setdefault(str(fetch.partition), [fetch.offset, fetch.next_offset])
+        ends = ranges.setdefault(str(fetch.partition), [fetch.offset, fetch.next_offset])
         ends[:] = [min(ends[0], fetch.offset), max(ends[1], fetch.next_offset)]
-    return _ranges(read, {number: [ends] for number, ends in found.items()})
+    return _ranges(read, {number: [ends] for number, ends in ranges.items()})
 
 
 def _ranges(read: TableRead, ranges: Mapping[str, Sequence[Sequence[int]]]) -> str:
@@ -225,23 +226,23 @@ def _nullable(rows: DataFrame) -> DataFrame:
 
 
 def _sealed(
-    spark: SparkSession, read: TableRead, wanted: StructType, options: Mapping[str, str]
+    spark: SparkSession, read: TableRead, schema: StructType, options: Mapping[str, str]
 ) -> DataFrame | None:
     """The rows of the sealed files; None if Spark cannot read them, or not to the same values."""
     from pyspark.sql import functions as sql
     from pyspark.sql.types import StructField, StructType
 
     base = _location(read.log.data_location) if has_all_data(read.log.state) else None
-    if base is None or not all(_is_plain(field.dataType) for field in wanted):
+    if base is None or not all(_is_plain(field.dataType) for field in schema):
         return None
     is_typed = bool(read.topic.schemas)
-    made: dict[str, Any] = {place_names(is_typed=is_typed)[0]: sql.lit(read.topic.name)}
+    constants: dict[str, Any] = {place_names(is_typed=is_typed)[0]: sql.lit(read.topic.name)}
     if not is_typed:
-        made["timestampType"] = sql.lit(0)
+        constants["timestampType"] = sql.lit(0)
     stored = [
         without(StructField(f.name, f.dataType, True, f.metadata), _FIELD_ID)
-        for f in wanted
-        if f.name not in made
+        for f in schema
+        if f.name not in constants
     ]
     exact = {**_EXACT, **(_FLOATING if any(_is_floating(field.dataType) for field in stored) else {})}
     reader = (
@@ -249,8 +250,8 @@ def _sealed(
     )
 
     def shown_as(field: StructField) -> Any:
-        if field.name in made:
-            return made[field.name].alias(field.name)
+        if field.name in constants:
+            return constants[field.name].alias(field.name)
         name = f"`{field.name.replace('`', '``')}`"  # A name costs no call of the JVM, as `col` does.
         if _FIELD_ID in field.metadata:
             return sql.col(name).alias(field.name, metadata=field.metadata)
@@ -258,7 +259,7 @@ def _sealed(
 
     def rows_of(paths: list[str]) -> DataFrame:
         rows = reader.load(paths)
-        return rows if stored == list(wanted) else rows.select(*map(shown_as, wanted))
+        return rows if stored == list(schema) else rows.select(*map(shown_as, schema))
 
     paths = [_GLOB.sub(r"\\\1", f"{base}/{file.name}") for file in read.files]
     if not is_object_store(read.log.data_location):
@@ -283,17 +284,19 @@ def _location(url: str) -> str | None:
     """The folder of the log as Hadoop names it; None if it has no name for it."""
     if not is_object_store(url):
         return f"file://{url}" if url.startswith("/") else None
-    scheme, _, rest = url.partition(":")
-    return f"{_SCHEMES[scheme]}:{rest}" if scheme in _SCHEMES else None
+    scheme, _, path = url.partition(":")
+    return f"{_SCHEMES[scheme]}:{path}" if scheme in _SCHEMES else None
 
 
 def _of_hadoop(read: TableRead, options: Mapping[str, str]) -> dict[str, str]:
-    given = data_settings(read.log.state, only_store_options(options))
-    found = {_S3A[name]: value for name, value in given.items() if name in _S3A}
-    if "fs.s3a.endpoint" in found:
-        found["fs.s3a.path.style.access"] = "true"
-        found["fs.s3a.connection.ssl.enabled"] = str(found["fs.s3a.endpoint"].startswith("https")).lower()
-    return found
+    settings = data_settings(read.log.state, only_store_options(options))
+    hadoop_options = {_S3A[name]: value for name, value in settings.items() if name in _S3A}
+    if "fs.s3a.endpoint" in hadoop_options:
+        hadoop_options["fs.s3a.path.style.access"] = "true"
+        hadoop_options["fs.s3a.connection.ssl.enabled"] = str(
+            hadoop_options["fs.s3a.endpoint"].startswith("https")
+        ).lower()
+    return hadoop_options
 
 
 def _lacks_jar(error: Exception) -> bool:

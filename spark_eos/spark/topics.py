@@ -31,17 +31,17 @@ __all__ = ["ColumnCheck", "check_columns", "selected_partitions", "shown_past", 
 
 
 def selected_partitions(
-    options: SourceOptions, state: State, gone: Collection[str] = ()
+    options: SourceOptions, state: State, gone_topics: Collection[str] = ()
 ) -> list[TopicPartition]:
     """The partitions that ``subscribe``, ``subscribePattern`` or ``assign`` mean now, in order.
 
     Raises `UnknownTopicOrPartitionError` for a topic or partition that is named and not there, unless it is one of
-    the topics ``gone``.
+    the topics ``gone_topics``.
     """
     if options.assign is not None:
-        wanted = []
+        selected = []
         for name, numbers in options.assign.items():
-            if name in gone and name not in state.topics:
+            if name in gone_topics and name not in state.topics:
                 continue
             partitions = _partitions(options, state, name)
             for number in numbers:
@@ -50,14 +50,14 @@ def selected_partitions(
                         f"assign names partition {number} of topic {name!r}, which has the partitions "
                         f"0 to {partitions - 1}"
                     )
-                wanted.append(TopicPartition(name, number))
-        return sorted(wanted)
+                selected.append(TopicPartition(name, number))
+        return sorted(selected)
     if options.subscribe is not None:
         names = list(options.subscribe)
     else:
         pattern = re.compile(options.subscribe_pattern or "")
         names = [name for name in state.topics if pattern.fullmatch(name)]
-    names = [name for name in names if name in state.topics or name not in gone]
+    names = [name for name in names if name in state.topics or name not in gone_topics]
     return [
         TopicPartition(name, number)
         for name in sorted(names)
@@ -71,8 +71,8 @@ def source_schema(options: SourceOptions) -> StructType:
     past = shown_past(options, log)
     state = log.state if past is None else past.state
     # A query that may go on without a deleted topic has to know its columns first.
-    gone = () if options.fail_on_data_loss else options.named_topics
-    names = sorted({at.topic for at in selected_partitions(options, state, gone)})
+    gone_topics = () if options.fail_on_data_loss else options.named_topics
+    names = sorted({at.topic for at in selected_partitions(options, state, gone_topics)})
     schemas = {name: schema_of(state.topics[name]) for name in names}
     decoded = [name for name in names if codec_for(options, state.topics[name]) is not None]
     if options.columns is not None:
@@ -104,36 +104,36 @@ def source_schema(options: SourceOptions) -> StructType:
     return _columns(options, state.topics[names[0]])
 
 
-def _chosen_of_all(options: SourceOptions, wanted: tuple[str, ...], topics: dict[str, Topic]) -> StructType:
+def _chosen_of_all(options: SourceOptions, names: tuple[str, ...], topics: dict[str, Topic]) -> StructType:
     """The columns that option ``columns`` names, which the topics need not have more of in common."""
     if not topics:
         return _chosen(
-            wanted, kafka_schema(include_headers=True), "a Kafka-shaped topic (none is selected yet)"
+            names, kafka_schema(include_headers=True), "a Kafka-shaped topic (none is selected yet)"
         )
-    found = {name: _chosen(wanted, _columns(options, topics[name]), f"topic {name!r}") for name in topics}
-    first, *others = found
-    for name in others:
-        if found[name] != found[first]:
+    schemas = {name: _chosen(names, _columns(options, topics[name]), f"topic {name!r}") for name in topics}
+    first, *other_topics = schemas
+    for name in other_topics:
+        if schemas[name] != schemas[first]:
             raise SchemaMismatchError(
-                f"topics {first!r} and {name!r} have different types for option columns={','.join(wanted)} "
-                f"({found[first].simpleString()} and {found[name].simpleString()}) and cannot be read by one source: "
-                "read each with its own"
+                f"topics {first!r} and {name!r} have different types for option columns={','.join(names)} "
+                f"({schemas[first].simpleString()} and {schemas[name].simpleString()}) and cannot be read by one "
+                "source: read each with its own"
             )
-    return found[first]
+    return schemas[first]
 
 
-def _chosen(wanted: tuple[str, ...], columns: StructType, of: str) -> StructType:
+def _chosen(names: tuple[str, ...], columns: StructType, of: str) -> StructType:
     from pyspark.sql.types import StructType
 
-    known = {field.name: field for field in columns}
-    for name in wanted:
-        if name not in known:
-            near = nearest(name, known)
+    fields = {field.name: field for field in columns}
+    for name in names:
+        if name not in fields:
+            near = nearest(name, fields)
             hint = f"did you mean {near}? It" if near else "it"
             raise ConfigError(
-                f"option columns names {name!r}, which {of} does not have; {hint} has {', '.join(known)}"
+                f"option columns names {name!r}, which {of} does not have; {hint} has {', '.join(fields)}"
             )
-    return StructType([known[name] for name in wanted])
+    return StructType([fields[name] for name in names])
 
 
 def _check_undecoded(options: SourceOptions, schema: pa.Schema | None) -> None:
@@ -149,12 +149,12 @@ def _check_undecoded(options: SourceOptions, schema: pa.Schema | None) -> None:
             )
             + ". Leave the option out"
         )
-    for name, given in (
+    for name, is_given in (
         ("mode", options.mode != "failfast"),
         ("schema.registry.url", options.schema_registry_url is not None),
         ("schema.registry.basic.auth.user.info", options.schema_registry_basic_auth_user_info is not None),
     ):
-        if given:
+        if is_given:
             raise ConfigError(
                 f"option {name} is for values that are decoded: those of a topic with value.format, unless "
                 "row.format=kafka. Leave it out"
@@ -171,28 +171,28 @@ def shown_past(options: SourceOptions, log: Log) -> Log | None:
     return None if seq is None else as_of(log, seq)
 
 
-def check_columns(options: SourceOptions, wanted: StructType) -> None:
+def check_columns(options: SourceOptions, schema: StructType) -> None:
     """A schema that the user gave with ``.schema(...)`` may leave columns out, and nothing else.
 
     Of JSON values without a schema, it says which columns there are.
     """
     state = host().log(options.path, options.settings).state
     if options.row_format == "typed":
-        gone = options.named_topics
-        named = {at.topic for at in selected_partitions(options, state, gone)} & set(state.topics)
-        if named and all(check_free(options, state.topics[name], wanted) for name in named):
+        gone_topics = options.named_topics
+        names = {at.topic for at in selected_partitions(options, state, gone_topics)} & set(state.topics)
+        if names and all(check_free(options, state.topics[name], schema) for name in names):
             return
-    known = {field.name: field.dataType for field in source_schema(options)}
-    for field in wanted:
-        if field.name not in known:
+    types = {field.name: field.dataType for field in source_schema(options)}
+    for field in schema:
+        if field.name not in types:
             raise SchemaMismatchError(
                 f"the schema that was given names column {field.name!r}, which is not there; there are "
-                f"{', '.join(known)}. Leave .schema(...) out, or name only these"
+                f"{', '.join(types)}. Leave .schema(...) out, or name only these"
             )
-        if field.dataType != known[field.name]:
+        if field.dataType != types[field.name]:
             raise SchemaMismatchError(
                 f"the schema that was given says column {field.name!r} is {field.dataType.simpleString()}, but it is "
-                f"{known[field.name].simpleString()}. Leave .schema(...) out and cast afterwards"
+                f"{types[field.name].simpleString()}. Leave .schema(...) out and cast afterwards"
             )
 
 
@@ -204,54 +204,54 @@ class ColumnCheck:
     each topic must have at least these.
     """
 
-    def __init__(self, options: SourceOptions, wanted: StructType) -> None:
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
-        self._wanted = wanted
-        self._seen: Mapping[str, tuple[int, object]] = {}
+        self._schema = schema
+        self._fitting: Mapping[str, tuple[int, object]] = {}
         """The version of the schema, and the settings, with which each topic was last found to fit, by its id."""
 
     def check(self, topics: Collection[Topic]) -> None:
         """Raise `SchemaMismatchError`, naming topic and columns, if a topic does not fit."""
-        now = {topic.topic_id: (len(topic.schemas), topic.config) for topic in topics}
-        if now == self._seen:
+        versions = {topic.topic_id: (len(topic.schemas), topic.config) for topic in topics}
+        if versions == self._fitting:
             return  # Spark asks every few milliseconds.
-        if all(check_free(self._options, topic, self._wanted) for topic in topics):
+        if all(check_free(self._options, topic, self._schema) for topic in topics):
             return
         whole = self._options.columns is None and any(
-            _columns(self._options, topic, version) == self._wanted
+            _columns(self._options, topic, version) == self._schema
             for topic in topics
             for version in range(min(1, len(topic.schemas)), len(topic.schemas) + 1)
         )
         for topic in sorted(topics, key=lambda topic: topic.name):
             self._check(topic, whole=whole)
-        self._seen = now
+        self._fitting = versions
 
     def _check(self, topic: Topic, *, whole: bool) -> None:
         columns = _columns(self._options, topic)
         own = {field.name: field.dataType for field in columns}
-        wanted = {field.name: field.dataType for field in self._wanted}
-        changes = self._changes(topic, self._seen.get(topic.topic_id, (None,))[0], whole=whole)
-        found = [f"it has no column {name!r}" for name in wanted if name not in own]
-        found += [
+        query_types = {field.name: field.dataType for field in self._schema}
+        changes = self._changes(topic, self._fitting.get(topic.topic_id, (None,))[0], whole=whole)
+        problems = [f"it has no column {name!r}" for name in query_types if name not in own]
+        problems += [
             f"its column {name!r} is {own[name].simpleString()}, not {type_.simpleString()}"
-            for name, type_ in wanted.items()
+            for name, type_ in query_types.items()
             if name in own and own[name] != type_
         ]
-        found += [
+        problems += [
             f"its column {field.name!r} may be null now"
             for field in columns
-            if field.nullable and field.name in wanted and not self._wanted[field.name].nullable
+            if field.nullable and field.name in query_types and not self._schema[field.name].nullable
         ]
         if whole:
-            found += [f"its column {name!r} would be dropped" for name in own if name not in wanted]
-        if not found and not changes:
+            problems += [f"its column {name!r} would be dropped" for name in own if name not in query_types]
+        if not problems and not changes:
             return
         # The names and the types may be the same again, but of other columns.
-        found = found or ["its columns are not those that the query was planned with"]
+        problems = problems or ["its columns are not those that the query was planned with"]
         planned = (
             version
             for version in range(len(topic.schemas) - 1, 0, -1)
-            if _columns(self._options, topic, version) == self._wanted
+            if _columns(self._options, topic, version) == self._schema
         )
         changes = changes or self._changes(topic, next(planned, None), whole=True)
         remedy = (
@@ -263,7 +263,8 @@ class ColumnCheck:
             "a source of its own"
         )
         raise SchemaMismatchError(
-            f"the query cannot read topic {topic.name!r}: {'; '.join(found)}. {remedy}. No record of it was passed over"
+            f"the query cannot read topic {topic.name!r}: {'; '.join(problems)}. {remedy}. No record of it was passed "
+            "over"
         )
 
     def _changes(self, topic: Topic, since: int | None, *, whole: bool) -> list[str]:
@@ -272,7 +273,7 @@ class ColumnCheck:
             return []
         before, now = fields_of(topic.schemas[since - 1]).fields, fields_of(topic.schemas[-1]).fields
         if not whole:
-            names = {*self._wanted.names}
+            names = {*self._schema.names}
             before = tuple(field for field in before if field.name in names)
             ids = {field.field_id for field in before}
             now = tuple(field for field in now if field.field_id in ids)

@@ -42,10 +42,10 @@ def annotated(field: t.StructField, stored: pa.Field) -> pa.Field:
             f"column {field.name!r} has a user-defined type, {field.dataType.simpleString()}: it is a class of your "
             "program, which a topic cannot keep. Select its fields, or cast it to its plain type"
         )
-    kept = t.StructField(field.name, _kept(field.dataType), True, _user_metadata(field.metadata))
-    if kept == t.StructField(field.name, of_arrow(stored.type), True):
+    spark_field = t.StructField(field.name, _kept(field.dataType), True, _user_metadata(field.metadata))
+    if spark_field == t.StructField(field.name, of_arrow(stored.type), True):
         return stored
-    text = json.dumps(kept.jsonValue(), separators=(",", ":"), sort_keys=True)
+    text = json.dumps(spark_field.jsonValue(), separators=(",", ":"), sort_keys=True)
     return stored.with_metadata({SPARK_FIELD: text.encode()})
 
 
@@ -57,23 +57,24 @@ def restored(field: pa.Field) -> t.StructField:
     text = (field.metadata or {}).get(SPARK_FIELD)
     if text is None:
         return t.StructField(field.name, of_arrow(field.type), field.nullable)
-    found = _parsed(field.name, text)
-    if normalise_type(arrow_type(found.dataType), field.name) != normalise_type(field.type, field.name):
+    spark_field = _parsed(field.name, text)
+    if normalise_type(arrow_type(spark_field.dataType), field.name) != normalise_type(field.type, field.name):
         raise SchemaMismatchError(
             f"column {field.name!r} is {field.type}, but the topic's schema says that it is Spark's "
-            f"{found.dataType.simpleString()}, which has other values: create the topic again with a schema that fits"
+            f"{spark_field.dataType.simpleString()}, which has other values: create the topic again with a schema that "
+            "fits"
         )
-    return t.StructField(field.name, found.dataType, field.nullable, found.metadata)
+    return t.StructField(field.name, spark_field.dataType, field.nullable, spark_field.metadata)
 
 
-def same_types(one: pa.Schema | None, other: pa.Schema | None) -> bool:
+def same_types(first: pa.Schema | None, second: pa.Schema | None) -> bool:
     """Whether topics with these schemas (None: Kafka-shaped) have the same columns, in Arrow and in Spark."""
-    if one is None or other is None:
-        return one is other
-    return bool(one == other) and all(
-        bare(restored(ours).dataType) == bare(restored(theirs).dataType)
-        for ours, theirs in zip(one, other, strict=True)
-        if (ours.metadata or {}).get(SPARK_FIELD) != (theirs.metadata or {}).get(SPARK_FIELD)
+    if first is None or second is None:
+        return first is second
+    return bool(first == second) and all(
+        bare(restored(first_field).dataType) == bare(restored(second_field).dataType)
+        for first_field, second_field in zip(first, second, strict=True)
+        if (first_field.metadata or {}).get(SPARK_FIELD) != (second_field.metadata or {}).get(SPARK_FIELD)
     )
 
 
@@ -149,8 +150,8 @@ def _user_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
 def plain_type(type_: Any, path: str) -> str | None:
     """Arrow's name of a type of Spark, if that says all of it; None if not."""
     try:
-        found = normalise_type(arrow_type(type_), path)
-        return str(found) if of_arrow(found) == type_ else None
+        arrow = normalise_type(arrow_type(type_), path)
+        return str(arrow) if of_arrow(arrow) == type_ else None
     except (PySparkException, SchemaMismatchError):
         return None
 
@@ -169,18 +170,18 @@ def arrow_type(type_: Any) -> pa.DataType:
 def _parsed(name: str, text: bytes) -> t.StructField:
     try:
         value = json.loads(text)
-        found = None if _has_class(value) else t.StructField.fromJson(value)
+        field = None if _has_class(value) else t.StructField.fromJson(value)
     except Exception as error:
         raise SchemaMismatchError(
             f"column {name!r}: Spark's type of it, as the topic's schema has it, cannot be made here: {error!r}. Read "
             "the topic with the Spark that wrote it, or a later one"
         ) from error
-    if found is None:
+    if field is None:
         raise SchemaMismatchError(
             f"column {name!r}: the topic's schema says that it has a user-defined type, whose code is not taken from a "
             "log: read the topic with another client"
         )
-    return found
+    return field
 
 
 def _has_class(value: Any) -> bool:

@@ -126,8 +126,8 @@ MUTANTS = (
     Mutant(
         "tasks-out-of-order",
         _TASK,
-        "tuple(file for message in told for file in message.files)",
-        "tuple(file for message in reversed(told) for file in message.files)",
+        "tuple(file for message in task_messages for file in message.files)",
+        "tuple(file for message in reversed(task_messages) for file in message.files)",
         "rows of one partition change their order",
         _OF_SINKS_COMMIT,
     ),
@@ -289,7 +289,7 @@ MUTANTS = (
     Mutant(
         "other-plans-pass",
         _PROOF,
-        "        if digest not in known:",
+        "        if digest not in digests:",
         "        if False:",
         "rows of another plan are committed",
         _OF_PROOF,
@@ -337,8 +337,8 @@ MUTANTS = (
     Mutant(
         "shuffled-reads-told-twice",
         _PROOF,
-        "            path.rename(told)\n            taken.append(_read(told))",
-        "            taken.append(_read(path))",
+        "            path.rename(told_path)\n            reads.append(_read(told_path))",
+        "            reads.append(_read(path))",
         "each task after a shuffle tells of all that was read",
         _OF_PROOF,
     ),
@@ -434,8 +434,8 @@ MUTANTS = (
     Mutant(
         "cut-task-repeats-rows",
         _SCAN,
-        "            tasks[-1].append(fetch.take(first, taken))",
-        "            tasks[-1].append(fetch.take(0, taken))",
+        "            tasks[-1].append(fetch.take(first, count))",
+        "            tasks[-1].append(fetch.take(0, count))",
         "a batch that is cut into two tasks gives its first rows twice",
         _OF_SOURCE,
     ),

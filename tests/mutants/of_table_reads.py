@@ -82,8 +82,8 @@ MUTANTS = (
     Mutant(
         "newer-partitions-from-their-end",
         _RESOLUTION,
-        "        wanted, default = _of_table(options, log, partitions), EARLIEST",
-        "        wanted = _of_table(options, log, partitions)",
+        "        spec, default = _of_table(options, log, partitions), EARLIEST",
+        "        spec = _of_table(options, log, partitions)",
         "partitions that the version does not have are read from their end: their records are passed over",
         _OF_STARTS,
     ),

@@ -89,8 +89,8 @@ MUTANTS = (
     Mutant(
         "broken-rows-written",
         "spark_eos/spark/sink/dead_letters.py",
-        "    return rest.filter(pc.is_null(column))",
-        "    return rest",
+        "    return rows.filter(pc.is_null(column))",
+        "    return rows",
         "a broken value is a dead letter, and a row of nulls as well",
         ("tests/extensions/value_formats/test_on_spark.py", "-k", "dead_letter"),
     ),

@@ -53,11 +53,11 @@ class BatchJob:
         if self.transactional_id is None:
             return (*version, *before, *append(NO_PRODUCER, self.topics, self.files))
         # A write under a transactional id takes the id's next epoch, and so fences the client that had it.
-        known = state.producer_of(self.transactional_id)
-        if known is None:
+        producer = state.producer_of(self.transactional_id)
+        if producer is None:
             stamp = ProducerStamp(state.next_producer_id, 0, 0)
         else:
-            stamp = ProducerStamp(known.producer_id, known.epoch + 1, known.number + 1)
+            stamp = ProducerStamp(producer.producer_id, producer.epoch + 1, producer.number + 1)
         return (
             InitProducer(stamp.producer_id, stamp.epoch, self.transactional_id, ONE_SHOT_TIMEOUT_MS),
             *version,

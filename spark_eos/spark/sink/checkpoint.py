@@ -75,10 +75,10 @@ class Checkpoint:
                 "checkpointLocation with which the query was started"
             )
         try:
-            found = json.loads(text)
+            metadata = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise CheckpointMismatchError(f"{path} is not JSON: {error}; {_DAMAGED}") from error
-        query_id = found.get("id") if isinstance(found, dict) else None
+        query_id = metadata.get("id") if isinstance(metadata, dict) else None
         if not isinstance(query_id, str) or not query_id:
             raise CheckpointMismatchError(f"{path} names no query id; {_DAMAGED}")
         return query_id
@@ -164,13 +164,13 @@ class Checkpoint:
 
     def require_offsets(self, batch_id: int) -> Ends:
         """As `offsets`; raises `CheckpointMismatchError`, naming the file, if it is missing."""
-        found = self.offsets(batch_id)
-        if found is None:
+        ends = self.offsets(batch_id)
+        if ends is None:
             raise CheckpointMismatchError(
                 f"{self._where(f'offsets/{batch_id}')} is missing; Spark writes it before the batch runs, so this "
                 "is not the checkpoint of this query, or files were removed from it"
             )
-        return found
+        return ends
 
     def _where(self, name: str) -> str:
         return str(self._root / name) if self._remote is None else f"{self._remote.location}/{name}"
@@ -202,10 +202,10 @@ def sources_of_batch(checkpoint: Checkpoint, batch_id: int) -> tuple[SourceRange
     if earlier is not None:
         # Spark begins with the offsets of the last two batches, so a source that was away for one goes on where it was.
         # Only of ours: that a replay of the batch began there as well is proved for no other.
-        kept = {
+        earlier_offsets = {
             name: at for name, at in earlier.offsets.items() if at is not None and SourceOffset.is_ours(at)
         }
-        starts = Ends(True, {**kept, **starts.offsets})
+        starts = Ends(True, {**earlier_offsets, **starts.offsets})
     return tuple(
         SourceRange(name if ends.named else None, starts.offsets.get(name), end)
         for name, end in ends.offsets.items()
@@ -226,12 +226,12 @@ def _local(location: str) -> Path:
     path = location
     if match:
         path = match[2]
-        host, slash, rest = path[2:].partition("/") if path.startswith("//") else ("", "/", path[1:])
+        host, slash, relative = path[2:].partition("/") if path.startswith("//") else ("", "/", path[1:])
         if host not in {"", "localhost"} or not slash or not path.startswith("/"):
             raise ConfigError(
                 f"checkpointLocation={location!r} is not a local folder; write it as file:///folder"
             )
-        path = "/" + rest
+        path = "/" + relative
     if "\0" in path:
         raise ConfigError(f"checkpointLocation={location!r} holds a zero byte")
     return Path(path)
@@ -290,8 +290,8 @@ def _unreadable(path: Path, error: OSError) -> CheckpointMismatchError:
     )
 
 
-def _check_json(path: str, what: str, text: str) -> None:
+def _check_json(path: str, part: str, text: str) -> None:
     try:
         json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise CheckpointMismatchError(f"{path}: {what} is not whole: {error}; {_DAMAGED}") from error
+        raise CheckpointMismatchError(f"{path}: {part} is not whole: {error}; {_DAMAGED}") from error

@@ -69,14 +69,14 @@ def append(stamp: ProducerStamp, topics: Topics, files: tuple[StagedFile, ...]) 
     return (AppendBatches(stamp, topics, files),) if files else ()
 
 
-def truncation(state: State, topic: str) -> tuple[Action, ...]:
+def truncation(state: State, name: str) -> tuple[Action, ...]:
     """Everything the topic holds goes, in the same entry in which the new rows come."""
-    known = state.topics[topic]
+    topic = state.topics[name]
     return (
         AdvanceLogStart(
             tuple(
-                PartitionOffset(topic, known.topic_id, number, TO_THE_END)
-                for number in range(known.partitions)
+                PartitionOffset(name, topic.topic_id, number, TO_THE_END)
+                for number in range(topic.partitions)
             )
         ),
     )

@@ -22,9 +22,9 @@ __all__ = ["check_dead_letters", "without_corrupt"]
 
 def without_corrupt(options: SinkOptions, frame: StructType, topic: Topic | None) -> StructType:
     """The columns without `CORRUPT`, where that is the source's and none of the topic's own."""
-    rest = StructType([field for field in frame if field.name != CORRUPT])
-    encodes = topic is not None and codec_for(options, rest, topic) is not None
-    return rest if encodes or options.errors_deadletterqueue_topic_name is not None else frame
+    columns = StructType([field for field in frame if field.name != CORRUPT])
+    encodes = topic is not None and codec_for(options, columns, topic) is not None
+    return columns if encodes or options.errors_deadletterqueue_topic_name is not None else frame
 
 
 def check_dead_letters(
@@ -43,15 +43,15 @@ def check_dead_letters(
             f"value.format, or row.format=kafka), and have no column {CORRUPT} of a source with mode=PERMISSIVE. Leave "
             "it out"
         )
-    known = None if log is None else log.state.topics.get(name)
-    if known is None:
+    dead_letter_topic = None if log is None else log.state.topics.get(name)
+    if dead_letter_topic is None:
         if not options.auto_create_topics_enable:
             raise UnknownTopicOrPartitionError(
                 f"the log {options.path} has no topic {name!r} (option {option}), and auto.create.topics.enable is "
                 "false: create it with Admin.create_topic"
             )
         create(State(), new_topic(name, 1))
-    elif known.schemas or known.config.get("value.format", "bytes") != "bytes":
+    elif dead_letter_topic.schemas or dead_letter_topic.config.get("value.format", "bytes") != "bytes":
         raise ConfigError(
             f"option {option}={name!r}: the topic has a schema or a value.format, and dead letters are bytes of any "
             "kind; name a topic without them"

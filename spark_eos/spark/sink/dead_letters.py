@@ -35,8 +35,8 @@ class DeadLetters:
         self, topic: str, rows: pa.RecordBatch, keys: pa.Array | None, reasons: Sequence[str]
     ) -> None:
         """Rows that cannot be encoded for a topic: their columns as JSON."""
-        found = keys.to_pylist() if keys is not None else [None] * rows.num_rows
-        for row, (key, reason) in enumerate(zip(found, reasons, strict=True)):
+        key_values = keys.to_pylist() if keys is not None else [None] * rows.num_rows
+        for row, (key, reason) in enumerate(zip(key_values, reasons, strict=True)):
             headers = _headers(topic, None, None, reason)
             self._rows.append({"key": _bytes(key), "value": _json(rows.slice(row, 1)), "headers": headers})
 
@@ -44,7 +44,9 @@ class DeadLetters:
         """Records that were not decoded, as they were read, of the column `CORRUPT`."""
         for record in corrupt.to_pylist():
             # One without a name, of a log of an earlier version, could not be written again.
-            headers = [dict(one) for one in record.get("headers") or () if one and one["key"] is not None]
+            headers = [
+                dict(header) for header in record.get("headers") or () if header and header["key"] is not None
+            ]
             headers += _headers(
                 record.get("topic"), record.get("partition"), record.get("offset"), record.get("error")
             )
@@ -72,12 +74,12 @@ def corrupt_rows(batch: pa.RecordBatch, dead: DeadLetters | None) -> pa.RecordBa
     Raises `RecordDeserializationError`, naming topic, partition and offset, if there are none.
     """
     column = batch.column(CORRUPT)
-    rest = batch.drop_columns([CORRUPT])
+    rows = batch.drop_columns([CORRUPT])
     if column.null_count == len(column):
-        return rest
-    found = column.filter(column.is_valid())
+        return rows
+    corrupt = column.filter(column.is_valid())
     if dead is None:
-        record = found[0].as_py()
+        record = corrupt[0].as_py()
         at = TopicPartition(str(record.get("topic")), int(record.get("partition") or 0))
         raise RecordDeserializationError(
             f"a row is the record of {at} at offset {record.get('offset')}, which the source could not decode "
@@ -86,31 +88,31 @@ def corrupt_rows(batch: pa.RecordBatch, dead: DeadLetters | None) -> pa.RecordBa
             at,
             int(record.get("offset") or 0),
         )
-    dead.add_records(found)
-    return rest.filter(pc.is_null(column))
+    dead.add_records(corrupt)
+    return rows.filter(pc.is_null(column))
 
 
 def _headers(topic: Any, partition: Any, offset: Any, reason: Any) -> list[dict[str, Any]]:
     parts = {"topic": topic, "partition": partition, "offset": offset, "stage": "VALUE_CONVERTER"}
-    named = {**parts, "exception.message": reason}
+    context = {**parts, "exception.message": reason}
     return [
         {"key": f"{_PREFIX}{name}", "value": str(value).encode()}
-        for name, value in named.items()
+        for name, value in context.items()
         if value is not None
     ]
 
 
 def _json(row: pa.RecordBatch) -> bytes:
     """The columns of a row as JSON; what JSON does not have, as text."""
-    found = {}
+    values = {}
     for name, column in zip(row.schema.names, row.columns, strict=True):
         try:
             value = column[0].as_py()
             dumps(value)
         except (ValueError, TypeError, OverflowError):
             value = str(column[0])
-        found[name] = value
-    return dumps(found)
+        values[name] = value
+    return dumps(values)
 
 
 def _bytes(value: Any) -> bytes | None:

@@ -97,7 +97,7 @@ class PlanNotes:
     def __init__(self) -> None:
         self._owner = uuid.uuid4().hex
         self._process = _this_process()
-        self._kept: deque[Path] = deque()
+        self._files: deque[Path] = deque()
 
     def note(self, plan: Plan) -> None:
         """Say that this is what is planned. Raises `StorageError` if the note cannot be written."""
@@ -109,10 +109,10 @@ class PlanNotes:
                 f"the source cannot note what it has planned in {path.parent} (SPARK_LOCAL_DIRS): {error}. Without "
                 "this note the sink refuses the micro-batch: make room there, or let Spark use another spark.local.dir"
             ) from error
-        if path not in self._kept:
-            self._kept.append(path)
-        while len(self._kept) > _KEPT:
-            self._kept.popleft().unlink(missing_ok=True)
+        if path not in self._files:
+            self._files.append(path)
+        while len(self._files) > _KEPT:
+            self._files.popleft().unlink(missing_ok=True)
 
 
 def note_read(read: Read) -> None:
@@ -139,13 +139,13 @@ def reads_of_task() -> tuple[Read, ...]:
     own = [path for path in names if path.name.endswith(f".{attempt}")]
     if own:
         return tuple(_read(path) for path in own)
-    taken = []
+    reads = []
     for path in names:
-        told = path.with_name(f"{path.name}.told")
+        told_path = path.with_name(f"{path.name}.told")
         with suppress(FileNotFoundError):  # Another task was faster.
-            path.rename(told)
-            taken.append(_read(told))
-    return tuple(taken)
+            path.rename(told_path)
+            reads.append(_read(told_path))
+    return tuple(reads)
 
 
 def require_proof(
@@ -167,24 +167,24 @@ def require_proof(
     by_plan: dict[str, dict[int, Read]] = {}
     for read in reads:
         by_plan.setdefault(read.digest, {})[read.number] = read
-    known = {plan.digest for plan in plans}
-    for digest, found in by_plan.items():
-        if digest not in known:
-            parts = [part for read in found.values() for part in read.parts]
+    digests = {plan.digest for plan in plans}
+    for digest, by_number in by_plan.items():
+        if digest not in digests:
+            parts = [part for read in by_number.values() for part in read.parts]
             raise _refused(batch_id, plans, ", ".join(map(str, sorted(parts))) or "no offsets")
     away = []
     for plan in plans:
-        found = by_plan.get(plan.digest, {})
-        of = next((read.of for read in found.values()), -1)
-        if len(found) == of:
-            parts = [part for read in found.values() for part in read.parts]
+        by_number = by_plan.get(plan.digest, {})
+        of = next((read.of for read in by_number.values()), -1)
+        if len(by_number) == of:
+            parts = [part for read in by_number.values() for part in read.parts]
             if not _tile(plan, parts):
                 raise _refused(batch_id, plans, ", ".join(map(str, sorted(parts))) or "no offsets")
             continue
         noted = _noted(notes)
         if plan.digest in noted:
             continue
-        if plan in may_be_away and not found and plan.end_digest not in noted.values():
+        if plan in may_be_away and not by_number and plan.end_digest not in noted.values():
             away.append(plan)
             continue
         raise _refused(
@@ -214,18 +214,18 @@ def _tile(plan: Plan, parts: Sequence[Part]) -> bool:
     return all(reached[part.topic, part.partition] == part.end for part in plan.parts)
 
 
-def _refused(batch_id: int, plans: Sequence[Plan], found: str) -> CheckpointMismatchError:
+def _refused(batch_id: int, plans: Sequence[Plan], actual: str) -> CheckpointMismatchError:
     recorded = "; ".join(map(str, plans))
     return CheckpointMismatchError(
-        f"the checkpoint records that batch {batch_id} reads {recorded}, but the tasks of this run have read {found}: "
+        f"the checkpoint records that batch {batch_id} reads {recorded}, but the tasks of this run have read {actual}: "
         "the rows and the offsets do not belong together. Nothing was written. Start the query again, which plans the "
         "batch again; if that does not help, start from a new checkpoint with startingOffsets=committed and the same "
         "transactional.id, and report this error"
     )
 
 
-def _digest(found: object) -> str:
-    return hashlib.sha256(json.dumps(found).encode()).hexdigest()[:32]
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:32]
 
 
 def _this_process() -> str:
@@ -274,9 +274,9 @@ def _place_of_task() -> tuple[Path, int] | None:
 
 def _forget_before(folder: Path) -> None:
     """Delete what was read for micro-batches that are over."""
-    for other in _names(folder.parent):
-        if other.name.isdecimal() and int(other.name) <= int(folder.name) - _KEPT:
-            shutil.rmtree(other, ignore_errors=True)
+    for sibling in _names(folder.parent):
+        if sibling.name.isdecimal() and int(sibling.name) <= int(folder.name) - _KEPT:
+            shutil.rmtree(sibling, ignore_errors=True)
 
 
 def _touch(path: Path) -> None:

@@ -82,8 +82,8 @@ def _proved(
     has its offsets. Its rows are not there, so the log leaves it where the batch before ended.
     """
     planned = plans(sources)
-    named = [plan for place, plan in planned.items() if has_a_name(sources[place])]
-    away = require_proof([*planned.values()], reads, batch_id=batch_id, may_be_away=named, notes=notes)
+    named_plans = [plan for place, plan in planned.items() if has_a_name(sources[place])]
+    away = require_proof([*planned.values()], reads, batch_id=batch_id, may_be_away=named_plans, notes=notes)
     places = {place for place, plan in planned.items() if plan in away and has_a_name(sources[place])}
-    read = [unread(source) if place in places else source for place, source in enumerate(sources)]
-    return read, frozenset(str(sources[place].name) for place in places)
+    ranges = [unread(source) if place in places else source for place, source in enumerate(sources)]
+    return ranges, frozenset(str(sources[place].name) for place in places)

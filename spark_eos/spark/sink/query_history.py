@@ -24,10 +24,10 @@ def keeps_state(
     state: State, checkpoint: Checkpoint, transactional_id: str, query_id: str, run_id: str
 ) -> bool:
     """Whether the query keeps state. Looked up in the checkpoint once in a run; from then on the log knows."""
-    known, producer = state.queries.get(transactional_id), state.producer_of(transactional_id)
+    query, producer = state.queries.get(transactional_id), state.producer_of(transactional_id)
     same_run = producer is not None and producer.run_id == run_id
-    if same_run and known is not None and known.query_id == query_id and known.stateful is not None:
-        return known.stateful
+    if same_run and query is not None and query.query_id == query_id and query.stateful is not None:
+        return query.stateful
     return checkpoint.stateful()
 
 
@@ -70,15 +70,17 @@ def require_own_log(location: str, path: str, settings: Settings = NO_SETTINGS) 
     except NotALogError:
         state = None
     if state is None or record_of(state, "", query_id) is None:
-        what = "is no log" if state is None else f"has no micro-batch of its query {query_id}"
+        problem = "is no log" if state is None else f"has no micro-batch of its query {query_id}"
         raise CheckpointMismatchError(
-            f"the checkpoint {location} has micro-batches that are done, but {path} {what}: they went to another log. "
-            "Nothing was written. Give the log that the query wrote to, or a new checkpoint"
+            f"the checkpoint {location} has micro-batches that are done, but {path} {problem}: they went to another "
+            "log. Nothing was written. Give the log that the query wrote to, or a new checkpoint"
         )
 
 
 def is_committed(state: State, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> bool:
     """Whether the query has committed the batch with its offsets: at_least_once would write it a second time."""
-    told = next((found for one in messages if (found := getattr(one, "query_id", None)) is not None), None)
-    record = None if told is None else record_of(state, "", told)
+    query_id = next(
+        (id_ for message in messages if (id_ := getattr(message, "query_id", None)) is not None), None
+    )
+    record = None if query_id is None else record_of(state, "", query_id)
     return record is not None and batch_id <= record.batch_id

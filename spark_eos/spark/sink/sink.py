@@ -102,6 +102,8 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
 
 def query_batch(messages: Sequence[WriterCommitMessage | None], batch_id: int) -> QueryBatch:
     """The batch by what its tasks say."""
-    told = [message for message in messages if isinstance(message, TaskMessage)]
-    query_id, run_id = (told[0].query_id, told[0].run_id) if told else (None, None)
-    return QueryBatch(query_id, run_id, batch_id, tuple(read for message in told for read in message.reads))
+    task_messages = [message for message in messages if isinstance(message, TaskMessage)]
+    query_id, run_id = (task_messages[0].query_id, task_messages[0].run_id) if task_messages else (None, None)
+    return QueryBatch(
+        query_id, run_id, batch_id, tuple(read for message in task_messages for read in message.reads)
+    )

@@ -82,20 +82,20 @@ def options_for(
     Raises `ConfigError` with all that do not fit, and with what `prepare` would refuse of the frame after that.
     """
     problems = Problems()
-    found = read_sink(options, problems, streaming=streaming)
+    sink_options = read_sink(options, problems, streaming=streaming)
     if streaming:
         with problems.about("checkpointLocation"):
-            check_checkpoint(found)
+            check_checkpoint(sink_options)
     decisive = {"path", "topic", "row.format", "num.partitions", *TOPIC_OPTIONS}
     if problems.found and not any(name in decisive or is_store_option(name) for name in problems.found):
         try:
-            _check(found, schema, overwrite=overwrite, max_age_s=METADATA_AGE_S)
+            _check(sink_options, schema, overwrite=overwrite, max_age_s=METADATA_AGE_S)
         except InvalidRequestError as error:
             problems.add("the frame", str(error))
         except EosLogError:
             pass  # Not what was asked for is wrong. The options are.
     problems.check()
-    return found
+    return sink_options
 
 
 def check_checkpoint(options: SinkOptions) -> None:
@@ -193,9 +193,9 @@ def _new_schema(options: SinkOptions, schema: StructType) -> pa.Schema | None:
         )
     if encoded:
         return None
-    found = topic_schema(schema, by_column=options.topic is None) if typed else None
-    check_sink_schema(arrow_schema(schema), typed=found, topic_option=options.topic)
-    return found
+    own_schema = topic_schema(schema, by_column=options.topic is None) if typed else None
+    check_sink_schema(arrow_schema(schema), typed=own_schema, topic_option=options.topic)
+    return own_schema
 
 
 def check_fits(options: SinkOptions, frame: StructType, topic: Topic) -> None:
@@ -232,16 +232,16 @@ def _check_keys(frame: StructType, topic: Topic, keys: Sequence[str]) -> None:
 
 def _check_settings(options: SinkOptions, topic: Topic) -> None:
     """Refuse settings that a topic that is there does not have."""
-    others = [
+    differences = [
         f"option {name}={text}: it has {topic.config.get(name, TOPIC[name].shown_default) or 'none'}"
         for name, text in options.topic_config
         if setting_of(topic.name, {name: text} if text else {}, name, object)
         != config_value(topic, name, object)
     ]
-    if others:
+    if differences:
         raise ConfigError(
-            f"topic {topic.name!r} is there, with other settings than the options say: {'; '.join(others)}. Leave them "
-            "out, or change the topic with Admin.alter_topic"
+            f"topic {topic.name!r} is there, with other settings than the options say: {'; '.join(differences)}. Leave "
+            "them out, or change the topic with Admin.alter_topic"
         )
 
 

@@ -36,21 +36,21 @@ def plans(sources: Sequence[SourceRange]) -> dict[int, Plan]:
 
     Sources that are not ours say nothing about that. Those that have not moved are not planned by Spark.
     """
-    found = {}
+    by_place = {}
     for place, (_, start, end) in enumerate(sources):
         if end is None or start == end or not SourceOffset.is_ours(end):
             continue
-        ours = start is not None and SourceOffset.is_ours(start)
-        begin = SourceOffset.from_json_dict(json.loads(start or "")).positions if ours else {}
-        found[place] = Plan.between(begin, SourceOffset.from_json_dict(json.loads(end)))
-    return found
+        is_ours = start is not None and SourceOffset.is_ours(start)
+        begin = SourceOffset.from_json_dict(json.loads(start or "")).positions if is_ours else {}
+        by_place[place] = Plan.between(begin, SourceOffset.from_json_dict(json.loads(end)))
+    return by_place
 
 
 def unread(source: SourceRange) -> SourceRange:
     """The range of one of our sources as if nothing of it had been read."""
     finish = SourceOffset.from_json_dict(json.loads(source.end or ""))
-    ours = source.start is not None and SourceOffset.is_ours(source.start)
-    begin = SourceOffset.from_json_dict(json.loads(source.start or "")).positions if ours else {}
+    is_ours = source.start is not None and SourceOffset.is_ours(source.start)
+    begin = SourceOffset.from_json_dict(json.loads(source.start or "")).positions if is_ours else {}
     positions = {at: begin.get(at, finish.initial.get(at, 0)) for at in finish.positions}
     return source._replace(end=json.dumps(replace(finish, positions=positions).to_json_dict()))
 
@@ -74,8 +74,8 @@ def _progress(
     text = (offsets_text(starts), offsets_text(ends))
     if finish.log_id != log_id:
         return SourceProgress(*text)
-    named = finish.group or group or default_group
-    return SourceProgress(*text, group=named, start_offsets=starts, end_offsets=ends)
+    source_group = finish.group or group or default_group
+    return SourceProgress(*text, group=source_group, start_offsets=starts, end_offsets=ends)
 
 
 def _offsets(

@@ -52,9 +52,9 @@ def collect(
     messages: list[WriterCommitMessage | None],
 ) -> tuple[tuple[tuple[str, str], ...], tuple[StagedFile, ...]]:
     """All topics and files of a write, in task order: rows of one partition keep the order they had."""
-    told = [message for message in messages if isinstance(message, TaskMessage)]
-    topics = {name: topic_id for message in told for name, topic_id in message.topics.items()}
-    return tuple(sorted(topics.items())), tuple(file for message in told for file in message.files)
+    task_messages = [message for message in messages if isinstance(message, TaskMessage)]
+    topics = {name: topic_id for message in task_messages for name, topic_id in message.topics.items()}
+    return tuple(sorted(topics.items())), tuple(file for message in task_messages for file in message.files)
 
 
 def appended_rows(results: tuple[Any, ...]) -> bool:
@@ -89,7 +89,7 @@ class TaskWriter:
         self._dead_topic = dead_letters
         self._dead = None if dead_letters is None else DeadLetters()
         self._encoders: dict[str, RowEncoder | None] = {}
-        self._found: dict[str, Topic] = {}
+        self._topics: dict[str, Topic] = {}
         self._writers: dict[str, _Writer] = {}
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
@@ -122,7 +122,7 @@ class TaskWriter:
         letters = None if self._dead is None else self._dead.take()
         if letters is not None and self._dead_topic is not None:
             name = self._dead_topic.name
-            self._found.setdefault(name, self._dead_topic)
+            self._topics.setdefault(name, self._dead_topic)
             self._stage_rows(name, letters, task)
 
     def _takes_corrupt(self, columns: pa.Schema) -> bool:
@@ -155,7 +155,7 @@ class TaskWriter:
         self._stage_rows(name, rows if encoder is None else encoder.rows(rows), task)
 
     def _encoder(self, name: str, columns: pa.Schema, task: int) -> RowEncoder | None:
-        topic = self._topic or self._found[name]
+        topic = self._topic or self._topics[name]
         codec = codec_for(self._options, columns, topic)
         return None if codec is None else RowEncoder(self._options, codec, topic, self._dead, task)
 
@@ -189,16 +189,16 @@ class TaskWriter:
         config = dict(options.topic_config)
         has_columns = options.row_format == "typed" and config.get("value.format", "bytes") == "bytes"
         schema = topic_schema(frame, by_column=True) if has_columns else None
-        found = log.ensure_topics(
+        topics = log.ensure_topics(
             names,
             options.num_partitions,
             schema,
             config=config,
             auto_create=options.auto_create_topics_enable,
         )
-        for topic in found:
+        for topic in topics:
             # Another process may have created it with other columns.
-            self._found[topic.name] = self._check(log, frame, topic)
+            self._topics[topic.name] = self._check(log, frame, topic)
 
     def _check(self, log: Log, frame: StructType, topic: Topic) -> Topic:
         """The topic, which takes the rows, with the columns that it gets for them."""
@@ -209,7 +209,7 @@ class TaskWriter:
 
     def _open(self, name: str, task: int) -> _Writer:
         options = self._options
-        topic = self._found.get(name) or self._topic
+        topic = self._topics.get(name) or self._topic
         assert topic is not None
         writer = self._stage.writer(
             topic, compression=options.compression, request_bytes=options.max_request_size

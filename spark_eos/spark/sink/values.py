@@ -41,7 +41,7 @@ def codec_for(options: SinkOptions, columns: StructType | pa.Schema, topic: Topi
 def check_value_columns(options: SinkOptions, codec: ValueCodec, frame: pa.Schema, topic: Topic) -> None:
     """Raise `SchemaMismatchError`, naming the column, unless the topic can take rows of ``frame``."""
     own, control = _divided(options, codec, frame)
-    wanted = {"_key": "string or binary", "_partition": "int", "_timestamp": "timestamp"}
+    types = {"_key": "string or binary", "_partition": "int", "_timestamp": "timestamp"}
     for name in control:
         type_ = frame.field(name).type
         fits = {
@@ -53,7 +53,7 @@ def check_value_columns(options: SinkOptions, codec: ValueCodec, frame: pa.Schem
         if not fits or (name == "_headers" and not _is_headers(type_)):
             raise SchemaMismatchError(
                 f"control column {name!r} is {type_}; cast it to "
-                f"{wanted.get(name, 'array<struct<key: string, value: binary>>')}"
+                f"{types.get(name, 'array<struct<key: string, value: binary>>')}"
             )
     try:
         columns = pa.schema([frame.field(name) for name in own])
@@ -78,14 +78,14 @@ class RowEncoder:
         self, options: SinkOptions, codec: ValueCodec, topic: Topic, dead: DeadLetters | None, task: int
     ) -> None:
         self._options, self._codec, self._topic, self._dead, self._task = options, codec, topic, dead, task
-        self._done = 0
+        self._row_count = 0
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows as key, value, headers, partition and timestamp. Raises `SerializationError`, naming the row."""
         own, control = _divided(self._options, self._codec, batch.schema)
-        given = batch.select(own)
-        values, problems = self._codec.encoder(given.schema)(given)
-        done, self._done = self._done, self._done + batch.num_rows
+        value_columns = batch.select(own)
+        values, problems = self._codec.encoder(value_columns.schema)(value_columns)
+        first_row, self._row_count = self._row_count, self._row_count + batch.num_rows
         columns: dict[str, Any] = {"value": values}
         for name in control:
             if name in _STORED_AS:
@@ -97,13 +97,14 @@ class RowEncoder:
         if self._dead is None:
             row = int(bad[0])
             raise SerializationError(
-                f"row {done + row} of the rows that task {self._task} writes to topic {self._topic.name!r} cannot be "
-                f"encoded: {problems.reasons[row]}. The row is {_shown(given, row)}. Nothing was written. Correct or "
-                "filter such rows, or have them in another topic with option errors.deadletterqueue.topic.name"
+                f"row {first_row + row} of the rows that task {self._task} writes to topic {self._topic.name!r} cannot "
+                f"be encoded: {problems.reasons[row]}. The row is {_shown(value_columns, row)}. Nothing was written. "
+                "Correct or filter such rows, or have them in another topic with option "
+                "errors.deadletterqueue.topic.name"
             )
         self._dead.add_rows(
             self._topic.name,
-            given.take(pa.array(bad)),
+            value_columns.take(pa.array(bad)),
             rows.column("key").take(pa.array(bad)) if "key" in columns else None,
             [problems.reasons[row] for row in bad.tolist()],
         )
@@ -113,8 +114,8 @@ class RowEncoder:
 def _divided(options: SinkOptions, codec: ValueCodec, frame: pa.Schema) -> tuple[list[str], list[str]]:
     """The columns of the value, and those beside it."""
     fields = codec.fields
-    known = set() if fields is None else {field.name for field in fields}
-    beside = {*_STORED_AS, *(("topic",) if options.topic is None else ())} - known
+    value_names = set() if fields is None else {field.name for field in fields}
+    beside = {*_STORED_AS, *(("topic",) if options.topic is None else ())} - value_names
     return (
         [name for name in frame.names if name not in beside],
         [name for name in frame.names if name in beside],

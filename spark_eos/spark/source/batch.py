@@ -45,10 +45,10 @@ class EosLogBatchReader(DataSourceReader):
         """The tasks; what is appended after this call is not read."""
         options = self._options
         log = host().log(options.path, options.settings)
-        seen = as_readers_see(log)
-        state = seen.state
+        view = as_readers_see(log)
+        state = view.state
         past = shown_past(options, log)
-        shown = seen if past is None else past
+        shown = view if past is None else past
         selected = selected_partitions(options, shown.state)
         names = sorted({at.topic for at in selected})
         self._shapes.check([shown.state.topics[name] for name in names if name in shown.state.topics])
@@ -59,10 +59,10 @@ class EosLogBatchReader(DataSourceReader):
             key = shown.state.topics[at.topic].topic_id, at.partition
             first, end = self._range(at, start, max(start, min(stop, cut.get(key, stop))))
             if past is None:
-                found = plan(state, at, first, end, isolation, log.load)
+                range_fetches = plan(state, at, first, end, isolation, log.load)
             else:
-                found = plan_as_of(log, past, at, first, end, isolation)
-            fetches += self._kept(found)
+                range_fetches = plan_as_of(log, past, at, first, end, isolation)
+            fetches += self._kept(range_fetches)
         topics = {name: topic for name in names if (topic := state.topics.get(name)) is not None}
         if past is not None:
             topics = {name: topic_as_of(topic, past.state.topics[name]) for name, topic in topics.items()}

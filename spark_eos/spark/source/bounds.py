@@ -27,56 +27,56 @@ DEFAULT_END = _LATEST
 """The end of a read that no option limits, and the start of a stream."""
 
 
-def option_of(given: OptionReader, bound: str) -> str:
+def option_of(options: OptionReader, bound: str) -> str:
     """The option that says where reading starts (``starting``) or ends: of those that are given the first in rank."""
     names = (f"{bound}Table", f"{bound}Timestamp", f"{bound}OffsetsByTimestamp", f"{bound}Offsets")
-    return next((name for name in names if name in given), f"{bound}Offsets")
+    return next((name for name in names if name in options), f"{bound}Offsets")
 
 
-def starting(given: OptionReader, *, streaming: bool) -> OffsetSpec:
+def starting(options: OptionReader, *, streaming: bool) -> OffsetSpec:
     """Where reading starts. Raises `ConfigError`."""
-    option = option_of(given, "starting")
+    option = option_of(options, "starting")
     if option == "startingTable":
-        return _at_table(given)
-    if "startingTableVersion" in given:
+        return _at_table(options)
+    if "startingTableVersion" in options:
         raise ConfigError(
             "option startingTableVersion has no effect without startingTable: give both, or none"
         )
     if option != "startingOffsets":
-        return _by_timestamp(given, option, given["startingOffsetsByTimestampStrategy"] or "error")
+        return _by_timestamp(options, option, options["startingOffsetsByTimestampStrategy"] or "error")
     words: tuple[Kind, ...] = ("earliest", "latest", "committed") if streaming else ("earliest", "committed")
     default = _LATEST if streaming else _EARLIEST
-    return _by_offset(given, option, words, default, earliest=True, latest=streaming)
+    return _by_offset(options, option, words, default, earliest=True, latest=streaming)
 
 
-def ending(given: OptionReader) -> OffsetSpec:
+def ending(options: OptionReader) -> OffsetSpec:
     """Where a batch read ends. Raises `ConfigError`."""
-    option = option_of(given, "ending")
+    option = option_of(options, "ending")
     if option != "endingOffsets":
-        return _by_timestamp(given, option, "latest")
-    return _by_offset(given, option, ("latest",), _LATEST, earliest=False, latest=True)
+        return _by_timestamp(options, option, "latest")
+    return _by_offset(options, option, ("latest",), _LATEST, earliest=False, latest=True)
 
 
-def check_whole(given: OptionReader, ends: OffsetSpec) -> None:
+def check_whole(options: OptionReader, ends: OffsetSpec) -> None:
     """Raise `ConfigError` if wholeTransactions contradicts another option; ``ends`` is what `ending` has given."""
-    if not given["wholeTransactions"]:
+    if not options["wholeTransactions"]:
         return
-    if given["isolation.level"] is not Isolation.READ_COMMITTED:
-        other = "isolation.level"
+    if options["isolation.level"] is not Isolation.READ_COMMITTED:
+        option = "isolation.level"
     elif ends != DEFAULT_END:
-        other = option_of(given, "ending")
-    elif "offsetRanges" in given:
-        other = "offsetRanges"
+        option = option_of(options, "ending")
+    elif "offsetRanges" in options:
+        option = "offsetRanges"
     else:
         return
     raise ConfigError(
-        f"options wholeTransactions and {other} contradict each other: wholeTransactions says where reading ends, and "
+        f"options wholeTransactions and {option} contradict each other: wholeTransactions says where reading ends, and "
         "that is never in an open transaction. Keep one of them"
     )
 
 
 def _by_offset(
-    given: OptionReader,
+    options: OptionReader,
     option: str,
     words: tuple[Kind, ...],
     default: OffsetSpec,
@@ -84,7 +84,7 @@ def _by_offset(
     earliest: bool,
     latest: bool,
 ) -> OffsetSpec:
-    text: str | None = given[option]
+    text: str | None = options[option]
     if text is None:
         return default
     for word in words:
@@ -98,19 +98,19 @@ def _by_offset(
     return OffsetSpec("specific", offsets=offsets)
 
 
-def _at_table(given: OptionReader) -> OffsetSpec:
-    for other in ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets"):
-        if other in given:
+def _at_table(options: OptionReader) -> OffsetSpec:
+    for option in ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets"):
+        if option in options:
             raise ConfigError(
-                f"options startingTable and {other} contradict each other: both say where reading begins. Keep one"
+                f"options startingTable and {option} contradict each other: both say where reading begins. Keep one"
             )
-    return OffsetSpec("table", table=given["startingTable"], table_version=given["startingTableVersion"])
+    return OffsetSpec("table", table=options["startingTable"], table_version=options["startingTableVersion"])
 
 
-def _by_timestamp(given: OptionReader, option: str, strategy: Strategy) -> OffsetSpec:
-    if given[option] is None:
+def _by_timestamp(options: OptionReader, option: str, strategy: Strategy) -> OffsetSpec:
+    if options[option] is None:
         raise ConfigError(f"option {option} cannot be read")  # Its value is a problem already.
     if option.endswith("ByTimestamp"):
-        times = parse_timestamps_json(option, given[option])
+        times = parse_timestamps_json(option, options[option])
         return OffsetSpec("timestamp", timestamps_ms=times, strategy=strategy)
-    return OffsetSpec("timestamp", timestamp_ms=given[option], strategy=strategy)
+    return OffsetSpec("timestamp", timestamp_ms=options[option], strategy=strategy)

@@ -31,22 +31,22 @@ def starting_positions(
     ``default`` is for partitions that a user's JSON does not name. Without a committed offset ``committed``
     begins at the earliest, so that a job can be written once and started any number of times.
     """
-    wanted = options.starting
-    if wanted.kind == "table":
-        wanted, default = _of_table(options, log, partitions), EARLIEST
-    _check_exist(wanted, partitions)
-    return {at: _start(options, wanted, log, at, default) for at in partitions}
+    spec = options.starting
+    if spec.kind == "table":
+        spec, default = _of_table(options, log, partitions), EARLIEST
+    _check_exist(spec, partitions)
+    return {at: _start(options, spec, log, at, default) for at in partitions}
 
 
 def ending_positions(
     options: SourceOptions, log: Log, starts: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """Where a batch read ends (exclusive), for each partition; never before its start."""
-    wanted = options.ending
-    _check_exist(wanted, tuple(starts))
+    spec = options.ending
+    _check_exist(spec, tuple(starts))
     ends = {}
     for at, start in starts.items():
-        end = _end(options, wanted, log, at)
+        end = _end(options, spec, log, at)
         if end < start:
             raise ConfigError(f"{at} would be read from offset {start} to {end}: it ends before it starts")
         ends[at] = end
@@ -74,13 +74,13 @@ def wanted_ranges(
                 "again by read_table, or give versionAsOf"
             )
     _check_named(options.offset_ranges, partitions)
-    found = []
+    all_ranges = []
     for at, ranges in options.offset_ranges.items():
         partition, last = _bounds(options, log, at)
-        for one in ranges:
-            first, end = (_resolve(options, at, offset, partition, last) for offset in one)
-            found.append((at, first, end))
-    return found
+        for pair in ranges:
+            first, end = (_resolve(options, at, offset, partition, last) for offset in pair)
+            all_ranges.append((at, first, end))
+    return all_ranges
 
 
 def _of_table(options: SourceOptions, log: Log, partitions: Sequence[TopicPartition]) -> OffsetSpec:
@@ -101,23 +101,24 @@ def _of_table(options: SourceOptions, log: Log, partitions: Sequence[TopicPartit
             f"option startingTable: {version} is of topic {stamp.topic!r}, which was deleted"
             f"{' and created again' if topic else ''} since: its offsets mean nothing any more. Publish the topic again"
         )
-    others = sorted({at.topic for at in partitions} - {stamp.topic})
-    if others:
+    other_topics = sorted({at.topic for at in partitions} - {stamp.topic})
+    if other_topics:
         raise ConfigError(
-            f"option startingTable: {version} is of topic {stamp.topic!r}, but the source reads {', '.join(others)}, "
-            "too: where that begins is not said. Read each topic with a source of its own, and its own table"
+            f"option startingTable: {version} is of topic {stamp.topic!r}, but the source reads "
+            f"{', '.join(other_topics)}, too: where that begins is not said. Read each topic with a source of its own, "
+            "and its own table"
         )
     ends = {TopicPartition(stamp.topic, number): end for number, (_, end) in stamp.offsets.items()}
     return OffsetSpec("specific", offsets={at: ends[at] for at in partitions if at in ends})
 
 
-def _check_exist(wanted: OffsetSpec, partitions: Sequence[TopicPartition]) -> None:
+def _check_exist(spec: OffsetSpec, partitions: Sequence[TopicPartition]) -> None:
     """Partitions that the option names must exist. `parse_source` has checked that their topics are selected."""
-    _check_named((*wanted.offsets, *wanted.timestamps_ms), partitions)
+    _check_named((*spec.offsets, *spec.timestamps_ms), partitions)
 
 
-def _check_named(named: Iterable[TopicPartition], partitions: Sequence[TopicPartition]) -> None:
-    for at in named:
+def _check_named(option_partitions: Iterable[TopicPartition], partitions: Sequence[TopicPartition]) -> None:
+    for at in option_partitions:
         if at not in partitions:
             raise UnknownTopicOrPartitionError(
                 f"an offset is given for {at}, which does not exist; this source reads "
@@ -125,23 +126,23 @@ def _check_named(named: Iterable[TopicPartition], partitions: Sequence[TopicPart
             )
 
 
-def _start(options: SourceOptions, wanted: OffsetSpec, log: Log, at: TopicPartition, default: int) -> int:
+def _start(options: SourceOptions, spec: OffsetSpec, log: Log, at: TopicPartition, default: int) -> int:
     partition, end = _bounds(options, log, at)
-    if wanted.kind == "earliest":
+    if spec.kind == "earliest":
         return partition.start
-    if wanted.kind == "latest":
+    if spec.kind == "latest":
         return end
-    if wanted.kind == "committed":
+    if spec.kind == "committed":
         return _committed(options, log, at, partition)
-    if wanted.kind == "specific":
-        return _resolve(options, at, wanted.offsets.get(at, default), partition, end)
-    timestamp_ms = wanted.timestamps_ms.get(at, wanted.timestamp_ms)
+    if spec.kind == "specific":
+        return _resolve(options, at, spec.offsets.get(at, default), partition, end)
+    timestamp_ms = spec.timestamps_ms.get(at, spec.timestamp_ms)
     if timestamp_ms is None:
         return end if default == LATEST else partition.start
-    found = log.offset_for_time(at, timestamp_ms, options.isolation_level)
-    if found is not None:
-        return found[0]
-    if wanted.strategy == "latest":
+    first_record = log.offset_for_time(at, timestamp_ms, options.isolation_level)
+    if first_record is not None:
+        return first_record[0]
+    if spec.strategy == "latest":
         return end
     raise OffsetOutOfRangeError(
         f"{at} has no record at or after timestamp {timestamp_ms} ms; set startingOffsetsByTimestampStrategy=latest "
@@ -149,15 +150,15 @@ def _start(options: SourceOptions, wanted: OffsetSpec, log: Log, at: TopicPartit
     )
 
 
-def _end(options: SourceOptions, wanted: OffsetSpec, log: Log, at: TopicPartition) -> int:
+def _end(options: SourceOptions, spec: OffsetSpec, log: Log, at: TopicPartition) -> int:
     partition, end = _bounds(options, log, at)
-    if wanted.kind == "specific":
-        return _resolve(options, at, wanted.offsets.get(at, LATEST), partition, end)
-    if wanted.kind == "timestamp":
-        timestamp_ms = wanted.timestamps_ms.get(at, wanted.timestamp_ms)
+    if spec.kind == "specific":
+        return _resolve(options, at, spec.offsets.get(at, LATEST), partition, end)
+    if spec.kind == "timestamp":
+        timestamp_ms = spec.timestamps_ms.get(at, spec.timestamp_ms)
         if timestamp_ms is not None:
-            found = log.offset_for_time(at, timestamp_ms, options.isolation_level)
-            return end if found is None else found[0]
+            first_record = log.offset_for_time(at, timestamp_ms, options.isolation_level)
+            return end if first_record is None else first_record[0]
     return end
 
 
@@ -189,13 +190,13 @@ def _committed(options: SourceOptions, log: Log, at: TopicPartition, partition: 
         raise UnstableOffsetCommitError(
             f"the offset of group {group!r} for {at} is part of an open transaction: try again when it has ended"
         )
-    known = state.offset_of(group, at.topic, at.partition)
-    if known is None or known.topic_id != state.topics[at.topic].topic_id:
+    committed = state.offset_of(group, at.topic, at.partition)
+    if committed is None or committed.topic_id != state.topics[at.topic].topic_id:
         return partition.start
     end = end_offset(partition, options.isolation_level)
-    if partition.start <= known.offset <= end or not options.fail_on_data_loss:
-        return min(max(known.offset, partition.start), end)
+    if partition.start <= committed.offset <= end or not options.fail_on_data_loss:
+        return min(max(committed.offset, partition.start), end)
     raise OffsetOutOfRangeError(
-        f"group {group!r} has committed offset {known.offset} for {at}, which has {partition.start} to {end} now: "
+        f"group {group!r} has committed offset {committed.offset} for {at}, which has {partition.start} to {end} now: "
         "records that the group has not read are gone. Set failOnDataLoss=false to go on without them"
     )

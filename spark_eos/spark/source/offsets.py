@@ -156,10 +156,10 @@ class SourceOffset:
         if text is None or META_KEY not in text:
             return False
         try:
-            found = json.loads(text)
+            value = json.loads(text)
         except (ValueError, RecursionError):
             return False
-        return isinstance(found, dict) and isinstance(found.get(META_KEY), dict)
+        return isinstance(value, dict) and isinstance(value.get(META_KEY), dict)
 
 
 def beginning(start: OffsetSpec) -> dict[str, Any]:
@@ -188,14 +188,14 @@ def parse_offsets_json(
     offset of a streaming query may be given as it is: its ``@eoslog`` is checked and left out. Raises
     `ConfigError`, naming ``option`` and an example, or `UnsupportedVersionError`.
     """
-    found = _user_json(option, text, _EXAMPLE)
-    if META_KEY in found:
+    by_topic = _user_json(option, text, _EXAMPLE)
+    if META_KEY in by_topic:
         try:
-            SourceOffset.from_json_dict(found)
+            SourceOffset.from_json_dict(by_topic)
         except CheckpointMismatchError as error:
             raise ConfigError(f"option {option}: {error}") from error
-        del found[META_KEY]
-    offsets = _by_partition(option, found, _EXAMPLE, lowest=EARLIEST)
+        del by_topic[META_KEY]
+    offsets = _by_partition(option, by_topic, _EXAMPLE, lowest=EARLIEST)
     for at, offset in offsets.items():
         if (offset == EARLIEST and not earliest_allowed) or (offset == LATEST and not latest_allowed):
             meaning = "-2 (earliest)" if offset == EARLIEST else "-1 (latest)"
@@ -229,22 +229,22 @@ def loads(text: str) -> Any:
 
 def _user_json(option: str, text: str, example: str) -> dict[str, Any]:
     try:
-        found = loads(text)
+        value = loads(text)
     except ValueError as error:
         raise ConfigError(
             f"option {option}={text!r} is not JSON: {error}; write it like {example}"
         ) from error
-    if not isinstance(found, dict) or not found:
+    if not isinstance(value, dict) or not value:
         raise ConfigError(f"option {option}={text!r} names no topic; write it like {example}")
-    return found
+    return value
 
 
 def _by_partition(
-    option: str, found: Mapping[str, Any], example: str, *, lowest: int
+    option: str, by_topic: Mapping[str, Any], example: str, *, lowest: int
 ) -> dict[TopicPartition, int]:
     values: dict[TopicPartition, int] = {}
-    for topic in sorted(found):
-        partitions = found[topic]
+    for topic in sorted(by_topic):
+        partitions = by_topic[topic]
         if not isinstance(partitions, dict) or not partitions:
             raise ConfigError(f"option {option}: topic {topic!r} has no partitions; write it like {example}")
         for key, value in partitions.items():
@@ -297,16 +297,16 @@ def _check_version(meta: Mapping[str, Any]) -> None:
         )
 
 
-def _object(found: object, what: str) -> dict[str, Any]:
-    if not isinstance(found, dict):
-        raise _malformed(f"{what} is {found!r}, not a JSON object")
-    return found
+def _object(value: object, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _malformed(f"{name} is {value!r}, not a JSON object")
+    return value
 
 
-def _string(found: object, what: str) -> str:
-    if not isinstance(found, str) or not found:
-        raise _malformed(f"{what} is {found!r}, not a text")
-    return found
+def _string(value: object, name: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise _malformed(f"{name} is {value!r}, not a text")
+    return value
 
 
 def _malformed(why: str) -> CheckpointMismatchError:
@@ -317,11 +317,11 @@ def _malformed(why: str) -> CheckpointMismatchError:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} stands in it twice")
-    return found
+    return members
 
 
 def _no_constant(name: str) -> Any:

@@ -77,14 +77,14 @@ class EosLogPushdownReader(EosLogBatchReader):
         if decodes:  # Their key is a column of another name, and a place is only what options add.
             shown = self._options.include_metadata or self._options.columns is not None
             places, keys = place_names(is_typed=True) if shown else (), frozenset()
-        found = [
-            one
+        expressions = [
+            expression
             for filter_ in filters
-            if (one := as_expression(filter_, self._columns, places=places, keys=keys)) is not None
+            if (expression := as_expression(filter_, self._columns, places=places, keys=keys)) is not None
         ]
         _note(self._load_id, sorted(str(filter_) for filter_ in filters))
-        if found:
-            combined = reduce(lambda left, right: left & right, found)
+        if expressions:
+            combined = reduce(lambda left, right: left & right, expressions)
             self._filter = RowFilter(
                 combined, self._columns, is_typed=decodes or bool(topics and topics[0].schemas)
             )

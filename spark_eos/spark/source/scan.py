@@ -80,25 +80,25 @@ def split(
         longest = min(longest, max(1, total // at_least))
     size = sum(_bytes(fetch, fetch.records) for fetch in fetches)
     fewest, most = TASK_BYTES
-    wanted = min(max(size / (os.cpu_count() or 1), fewest), most)
-    share = size / max(1, math.ceil(size / wanted))
+    target = min(max(size / (os.cpu_count() or 1), fewest), most)
+    share = size / max(1, math.ceil(size / target))
     tasks: list[list[Fetch]] = []
     rows = 0
-    done, edge = 0.0, share
+    planned_bytes, edge = 0.0, share
     for fetch in fetches:
         first = 0
         while first < fetch.records:
             half = _bytes(fetch, min(fetch.records - first, longest)) / 2
-            if not tasks or rows >= longest or done + half > edge:
+            if not tasks or rows >= longest or planned_bytes + half > edge:
                 tasks.append([])
                 rows = 0
-            while done + half > edge:
+            while planned_bytes + half > edge:
                 edge += share
-            taken = min(fetch.records - first, longest - rows)
-            tasks[-1].append(fetch.take(first, taken))
-            first += taken
-            rows += taken
-            done += _bytes(fetch, taken)
+            count = min(fetch.records - first, longest - rows)
+            tasks[-1].append(fetch.take(first, count))
+            first += count
+            rows += count
+            planned_bytes += _bytes(fetch, count)
     return [_task(stage, topics, task) for task in tasks]
 
 
@@ -209,8 +209,8 @@ def _column(records: Records, topic: Topic, fetch: Fetch, field: pa.Field) -> pa
     )
 
 
-def _same_type(name: str, stored: pa.DataType, wanted: pa.DataType) -> bool:
+def _same_type(name: str, stored: pa.DataType, spark_type: pa.DataType) -> bool:
     """Whether Spark's type is the stored one in another spelling, or in a finer unit of time."""
-    if pa.types.is_timestamp(stored) and pa.types.is_timestamp(wanted):
-        return bool(stored.tz == wanted.tz)
-    return bool(normalise_type(wanted, name) == normalise_type(stored, name))
+    if pa.types.is_timestamp(stored) and pa.types.is_timestamp(spark_type):
+        return bool(stored.tz == spark_type.tz)
+    return bool(normalise_type(spark_type, name) == normalise_type(stored, name))

@@ -11,8 +11,8 @@ __all__ = ["as_readers_see", "held_by_another_log"]
 def as_readers_see(log: Log) -> Log:
     """The log, after what is overdue or decided has been ended; a handle for reading if that could not be written."""
     state = log.end_overdue()  # Readers wait for open transactions.
-    seen = log.as_decided(state)
-    return log if seen is state else Log(log.store, log.clock, state=seen)
+    view = log.as_decided(state)
+    return log if view is state else Log(log.store, log.clock, state=view)
 
 
 def held_by_another_log(log: Log, partition: Partition) -> str | None:
@@ -21,4 +21,6 @@ def held_by_another_log(log: Log, partition: Partition) -> str | None:
     if not any(producer.follows is not None for producer in producers):
         return None
     waiting = log.resolve_followers()
-    return next((waiting[one.producer_id] for one in producers if one.producer_id in waiting), None)
+    return next(
+        (waiting[producer.producer_id] for producer in producers if producer.producer_id in waiting), None
+    )

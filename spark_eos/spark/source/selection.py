@@ -42,9 +42,9 @@ def subscribe(text: str | None) -> tuple[str, ...] | None:
     return topics
 
 
-def columns(given: OptionReader) -> tuple[str, ...] | None:
+def columns(options: OptionReader) -> tuple[str, ...] | None:
     """The names of option ``columns``. Raises `ConfigError`, also for what it makes superfluous."""
-    text: str | None = given["columns"]
+    text: str | None = options["columns"]
     if text is None:
         return None
     names = tuple(name.strip() for name in text.split(","))
@@ -53,7 +53,7 @@ def columns(given: OptionReader) -> tuple[str, ...] | None:
         why = f"; {twice[0]!r} is there twice" if twice and twice[0] else ""
         raise expected(SOURCE, "columns", text, f"names, separated by commas, such as 'key,value'{why}")
     for option, shown in (("includeHeaders", "headers"), ("includeMetadata", "_offset")):
-        if option in given:
+        if option in options:
             raise ConfigError(
                 f"option columns says which columns are read, so option {option} has no effect: leave that out, and "
                 f"name what you want of it, such as {shown}, in columns"
@@ -77,50 +77,50 @@ def assign(text: str | None) -> dict[str, tuple[int, ...]] | None:
     """The partitions of ``assign``, by topic."""
     if text is None:
         return None
-    what = f"partitions by topic as JSON, such as {_ASSIGN_EXAMPLE}"
+    form = f"partitions by topic as JSON, such as {_ASSIGN_EXAMPLE}"
     try:
-        found = loads(text)
+        by_topic = loads(text)
     except ValueError as error:
-        raise expected(SOURCE, "assign", text, f"{what} ({error})") from error
-    if not isinstance(found, dict) or not found:
-        raise expected(SOURCE, "assign", text, what)
-    for topic, numbers in found.items():
+        raise expected(SOURCE, "assign", text, f"{form} ({error})") from error
+    if not isinstance(by_topic, dict) or not by_topic:
+        raise expected(SOURCE, "assign", text, form)
+    for topic, numbers in by_topic.items():
         if not isinstance(numbers, list) or not numbers:
-            raise expected(SOURCE, "assign", text, f"{what}; topic {topic!r} has no list of partitions")
+            raise expected(SOURCE, "assign", text, f"{form}; topic {topic!r} has no list of partitions")
         for number in numbers:
             if type(number) is not int or not 0 <= number <= MAX_INT:
                 raise expected(
-                    SOURCE, "assign", text, f"{what}; {number!r} of topic {topic!r} is not a partition"
+                    SOURCE, "assign", text, f"{form}; {number!r} of topic {topic!r} is not a partition"
                 )
-    return {topic: tuple(sorted(set(found[topic]))) for topic in sorted(found)}
+    return {topic: tuple(sorted(set(by_topic[topic]))) for topic in sorted(by_topic)}
 
 
-def moment(given: OptionReader) -> int | None:
+def moment(options: OptionReader) -> int | None:
     """Delta's timestampAsOf: a date or a time; or, as in startingTimestamp, milliseconds."""
-    text: str | None = given["timestampAsOf"]
+    text: str | None = options["timestampAsOf"]
     if text is None:
         return None
     try:
         return Integer(0).parse(text) if text.isdigit() else time_ms(text)
     except (ValueError, OverflowError) as error:
-        what = (
+        form = (
             "a date or time such as 2026-11-21 or 2026-11-21T16:30:00.000Z (UTC unless it says otherwise), or"
         )
-        raise expected(SOURCE, "timestampAsOf", text, f"{what} milliseconds since 1970") from error
+        raise expected(SOURCE, "timestampAsOf", text, f"{form} milliseconds since 1970") from error
 
 
-def offset_ranges(given: OptionReader) -> Ranges | None:
+def offset_ranges(options: OptionReader) -> Ranges | None:
     """The ranges of option ``offsetRanges``, in the order of topics and partitions; None: it was not given.
 
     Raises `ConfigError`, also for another option that says where reading begins or ends.
     """
-    text: str | None = given["offsetRanges"]
+    text: str | None = options["offsetRanges"]
     if text is None:
         return None
-    for other in _OTHER_BOUNDS:
-        if other in given:
+    for option in _OTHER_BOUNDS:
+        if option in options:
             raise ConfigError(
-                f"options offsetRanges and {other} contradict each other: offsetRanges says where reading begins and "
+                f"options offsetRanges and {option} contradict each other: offsetRanges says where reading begins and "
                 "ends. Keep one of them"
             )
     try:
@@ -131,15 +131,15 @@ def offset_ranges(given: OptionReader) -> Ranges | None:
         ) from error
 
 
-def ranged_ids(given: OptionReader) -> dict[str, str]:
+def ranged_ids(options: OptionReader) -> dict[str, str]:
     """The ids of topics that option ``offsetRanges``, which `offset_ranges` has read, gives beside the ranges."""
-    text: str | None = given["offsetRanges"]
-    found = {} if text is None else loads(text)
-    return {topic: partitions[_ID] for topic, partitions in found.items() if _ID in partitions}
+    text: str | None = options["offsetRanges"]
+    by_topic = {} if text is None else loads(text)
+    return {topic: partitions[_ID] for topic, partitions in by_topic.items() if _ID in partitions}
 
 
-def _by_partition(found: Any) -> Iterator[tuple[TopicPartition, tuple[tuple[int, int], ...]]]:
-    for topic, partitions in found.items():
+def _by_partition(by_topic: Any) -> Iterator[tuple[TopicPartition, tuple[tuple[int, int], ...]]]:
+    for topic, partitions in by_topic.items():
         for key, ranges in partitions.items():
             if key == _ID and type(ranges) is str:
                 continue
@@ -149,14 +149,14 @@ def _by_partition(found: Any) -> Iterator[tuple[TopicPartition, tuple[tuple[int,
             yield TopicPartition(topic, number), _ranges(ranges, f"partition {key} of topic {topic!r}")
 
 
-def _ranges(found: Any, where: str) -> tuple[tuple[int, int], ...]:
+def _ranges(value: Any, where: str) -> tuple[tuple[int, int], ...]:
     ranges: list[tuple[int, int]] = []
-    for one in found if isinstance(found, list) else [found]:
-        if not isinstance(one, list) or [type(number) for number in one] != [int, int]:
-            raise ValueError(f"{where} has {one!r}; expected ranges [first, end] of whole numbers")
-        if not (ranges[-1][1] if ranges else 0) <= one[0] <= one[1] <= MAX_LONG:
+    for pair in value if isinstance(value, list) else [value]:
+        if not isinstance(pair, list) or [type(number) for number in pair] != [int, int]:
+            raise ValueError(f"{where} has {pair!r}; expected ranges [first, end] of whole numbers")
+        if not (ranges[-1][1] if ranges else 0) <= pair[0] <= pair[1] <= MAX_LONG:
             raise ValueError(
-                f"{where} has {one!r}; expected ranges [first, end] that rise and do not overlap"
+                f"{where} has {pair!r}; expected ranges [first, end] that rise and do not overlap"
             )
-        ranges.append((one[0], one[1]))
+        ranges.append((pair[0], pair[1]))
     return tuple(ranges)

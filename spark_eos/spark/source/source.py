@@ -85,7 +85,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         self._idle: PollBackoff | None = None
         self._not_before_s = -math.inf
-        self._known: Log | None = None
+        self._opened_log: Log | None = None
         """The log as this run has opened it. Opened again it is another history: positions mean nothing there."""
 
     def __getstate__(self) -> dict[str, Any]:
@@ -114,9 +114,9 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             start, limit = self._planned or self.initialOffset(), ReadAllAvailable()
         log = self._log(math.inf)
         self._look(log)
-        seen = as_readers_see(log)
-        state = seen.state
-        begin = self._begin(seen) if is_beginning(start) else self._go_on(start, log, state)
+        view = as_readers_see(log)
+        state = view.state
+        begin = self._begin(view) if is_beginning(start) else self._go_on(start, log, state)
         ends = self._ends(begin, state)
         if self._bounded:
             if self._target is None:
@@ -127,7 +127,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 for at, end in ends.items()
             }
         waits = self._waits(log, begin, ends) and not isinstance(limit, ReadAllAvailable)
-        self._looked(log, found=ends != begin.positions and not waits)
+        self._looked(log, has_records=ends != begin.positions and not waits)
         if waits:
             return start
         if isinstance(limit, ReadMaxRows):
@@ -148,9 +148,9 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The ends of the partitions, for the query's progress (lag), as `latestOffset` has seen them."""
         log = self._log(math.inf)
         state = log.as_decided(log.state)
-        gone = () if self._options.fail_on_data_loss else self._options.named_topics
+        gone_topics = () if self._options.fail_on_data_loss else self._options.named_topics
         ends: dict[str, Any] = {}
-        for at in selected_partitions(self._options, state, gone):
+        for at in selected_partitions(self._options, state, gone_topics):
             ends.setdefault(at.topic, {})[str(at.partition)] = end_offset(
                 _partition(state, at), self._isolation
             )
@@ -224,9 +224,9 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _log(self, max_age_s: float = 0.0) -> Log:
         log = host().log(self._options.path, self._options.settings, max_age_s=max_age_s)
-        if self._known is None:
-            self._known = log
-        if log is not self._known:
+        if self._opened_log is None:
+            self._opened_log = log
+        if log is not self._opened_log:
             raise DivergedLogError(
                 f"{log.url} was put back from a copy, moved or replaced while this query ran: what it has read may not "
                 "be in the log any more. Compare its output with the log, and start it again; it goes on where its "
@@ -252,10 +252,10 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.clock.sleep(left)
         log.follow()
 
-    def _looked(self, log: Log, *, found: bool) -> None:
+    def _looked(self, log: Log, *, has_records: bool) -> None:
         if self._idle is None:
             self._idle = PollBackoff(log.store, _LONGEST_REST_S)
-        if found:
+        if has_records:
             self._idle.over()
             self._not_before_s = -math.inf
         else:
@@ -294,10 +294,10 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._shapes.check([state.topics[name] for name in offset.topic_ids if name in state.topics])
 
     def _join_new_partitions(self, begin: SourceOffset, state: State) -> SourceOffset:
-        gone = () if self._options.fail_on_data_loss else begin.topic_ids
+        gone_topics = () if self._options.fail_on_data_loss else begin.topic_ids
         fresh = {
             at: _partition(state, at).start
-            for at in selected_partitions(self._options, state, gone)
+            for at in selected_partitions(self._options, state, gone_topics)
             if at not in begin.positions
         }
         if not fresh:
@@ -328,7 +328,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if stop > partition.end:
             raise _lost(at, stop, partition.end)
         if stop > end_offset(partition, self._isolation):
-            if self._known is not None and (why := held_by_another_log(self._known, partition)):
+            if self._opened_log is not None and (why := held_by_another_log(self._opened_log, partition)):
                 raise StoreUnavailableError(
                     f"this micro-batch was begun when it was known how a transaction of another log ended, which is "
                     f"open in {at} at offset {partition.last_stable_offset}; now it is not: {why}. Start the query "
@@ -366,9 +366,9 @@ def _partition(state: State, at: TopicPartition) -> Partition:
     return state.partitions[state.topics[at.topic].topic_id, at.partition]
 
 
-def _lost(at: TopicPartition, wanted: int, end: int) -> OffsetOutOfRangeError:
+def _lost(at: TopicPartition, offset: int, end: int) -> OffsetOutOfRangeError:
     return OffsetOutOfRangeError(
-        f"the checkpoint is ahead of the log: it has read {at} up to offset {wanted}, but the log ends at {end}. The "
+        f"the checkpoint is ahead of the log: it has read {at} up to offset {offset}, but the log ends at {end}. The "
         "log was put back from a backup, or the checkpoint belongs to another one. Start from a new checkpoint"
     )
 

@@ -86,7 +86,7 @@ def value_columns(options: SourceOptions, topic: Topic, codec: ValueCodec) -> St
     return StructType([StructField(field.name, of_arrow(field.type), True) for field in fields])
 
 
-def check_free(options: SourceOptions, topic: Topic, wanted: StructType) -> bool:
+def check_free(options: SourceOptions, topic: Topic, schema: StructType) -> bool:
     """Whether the user's columns are those of JSON values without a schema. Raises `SchemaMismatchError`."""
     codec = codec_for(options, topic)
     if codec is None or codec.fields is not None:
@@ -95,14 +95,14 @@ def check_free(options: SourceOptions, topic: Topic, wanted: StructType) -> bool
     from spark_eos.spark.schema import arrow_schema
 
     added = {field.name: field for field in added_columns(options)}
-    fields = arrow_schema(wanted)
+    fields = arrow_schema(schema)
     _check_names(topic, list(fields))
     for field in fields:
         if field.name in added:
-            if of_arrow(added[field.name].type) != wanted[field.name].dataType:
+            if of_arrow(added[field.name].type) != schema[field.name].dataType:
                 raise SchemaMismatchError(
                     f"the schema that was given says column {field.name!r} is "
-                    f"{wanted[field.name].dataType.simpleString()}, but it is "
+                    f"{schema[field.name].dataType.simpleString()}, but it is "
                     f"{of_arrow(added[field.name].type).simpleString()}"
                 )
         else:
@@ -121,30 +121,30 @@ def decoded(
     if codec is None:
         return None
     added = {field.name for field in added_columns(options)}
-    wanted = [field for field in columns if field.name not in added]
+    fields = [field for field in columns if field.name not in added]
     if codec.fields is not None:
-        known = {field.name: field for field in codec.fields}
-        for field in wanted:
-            if field.name not in known:
+        fields_by_name = {field.name: field for field in codec.fields}
+        for field in fields:
+            if field.name not in fields_by_name:
                 raise SchemaMismatchError(
                     f"topic {topic.name!r} has no column {field.name!r}, which the query was planned with: start it "
                     "again, or read this topic with a source of its own"
                 )
-        wanted = [known[field.name] for field in wanted]
+        fields = [fields_by_name[field.name] for field in fields]
     values = records.column("value").combine_chunks()
     values = (
         values
         if isinstance(values, pa.Array)
         else pa.concat_arrays(values.chunks or [pa.array([], pa.binary())])
     )
-    arrays, problems = codec.decode_columns(values, wanted)
+    arrays, problems = codec.decode_columns(values, fields)
     if problems and options.mode == "failfast":
         row = min(problems.reasons)
         raise _refusal(fetch, records.offset(row), problems.reasons[row])
-    found = {field.name: array for field, array in zip(wanted, arrays, strict=True)}
+    arrays_by_name = {field.name: array for field, array in zip(fields, arrays, strict=True)}
     return [
-        as_spark(pa.chunked_array([found[field.name]]), field.type)
-        if field.name in found
+        as_spark(pa.chunked_array([arrays_by_name[field.name]]), field.type)
+        if field.name in arrays_by_name
         else _added(field, fetch, records, problems)
         for field in columns
     ]
@@ -185,24 +185,24 @@ def _corrupt(fetch: Fetch, records: Records, problems: Problems) -> pa.Array:
     if not problems:
         return pa.nulls(count, CORRUPT_RECORD)
     rows = np.array(sorted(problems.reasons), np.int64)
-    chosen = records.table.take(pa.array(rows))
-    whole = {
+    bad_records = records.table.take(pa.array(rows))
+    columns = {
         "topic": constant_array(fetch.topic, pa.string(), len(rows)),
         "partition": constant_array(fetch.partition, pa.int32(), len(rows)),
         "offset": pa.array(records.offsets[rows]),
-        "timestamp": chosen.column("timestamp").cast(READ_TIMESTAMP),
-        "key": chosen.column("key"),
-        "value": chosen.column("value"),
-        "headers": chosen.column("headers").cast(HEADERS),
+        "timestamp": bad_records.column("timestamp").cast(READ_TIMESTAMP),
+        "key": bad_records.column("key"),
+        "value": bad_records.column("value"),
+        "headers": bad_records.column("headers").cast(HEADERS),
         "error": pa.array([problems.reasons[row] for row in rows.tolist()]),
     }
     flat = [
-        array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks) for array in whole.values()
+        array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks) for array in columns.values()
     ]
-    found = pa.StructArray.from_arrays(flat, fields=list(CORRUPT_RECORD))
+    structs = pa.StructArray.from_arrays(flat, fields=list(CORRUPT_RECORD))
     indices = np.full(count, -1, np.int64)
     indices[rows] = np.arange(len(rows))
-    return found.take(pa.array(indices, mask=indices < 0))
+    return structs.take(pa.array(indices, mask=indices < 0))
 
 
 def _refusal(fetch: Fetch, offset: int, reason: str) -> RecordDeserializationError:
@@ -217,12 +217,12 @@ def _refusal(fetch: Fetch, offset: int, reason: str) -> RecordDeserializationErr
 
 
 def _check_names(topic: Topic, fields: Sequence[pa.Field]) -> None:
-    seen: dict[str, str] = {}
+    names: dict[str, str] = {}
     for field in fields:
-        other = seen.setdefault(field.name.casefold(), field.name)
-        if other != field.name or [one.name for one in fields].count(field.name) > 1:
+        earlier = names.setdefault(field.name.casefold(), field.name)
+        if earlier != field.name or [column.name for column in fields].count(field.name) > 1:
             raise SchemaMismatchError(
-                f"topic {topic.name!r}: columns {other!r} and {field.name!r} have the same name (Spark ignores case; "
+                f"topic {topic.name!r}: columns {earlier!r} and {field.name!r} have the same name (Spark ignores case; "
                 "_key, _topic, _partition, _offset, _timestamp, _headers and _corrupt_record are columns that options "
                 "add). Leave the option out, or read the topic with row.format=kafka and decode its values"
             )

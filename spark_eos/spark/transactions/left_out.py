@@ -68,10 +68,10 @@ def range_left_out(
     ends = checkpoint.require_offsets(batch_id - 1)
     ranges = [SourceRange(name if ends.named else None, None, end) for name, end in ends.offsets.items()]
     sources = source_progress(ranges, log_id=log_id, group=group, default_group=default)
-    known = {} if last is None else by_name(last.sources)
+    earlier = {} if last is None else by_name(last.sources)
     return tuple(
-        source._replace(start=known[name].end, start_offsets=known[name].end_offsets)
-        if name in known
+        source._replace(start=earlier[name].end, start_offsets=earlier[name].end_offsets)
+        if name in earlier
         else source
         for name, source in by_name(sources).items()
     )

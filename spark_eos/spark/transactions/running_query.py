@@ -56,7 +56,7 @@ def running_query(batch: DataFrame, batch_id: int, checkpoint: Checkpoint) -> Ru
 def _of_connect(batch: DataFrame, batch_id: int, checkpoint: Checkpoint) -> RunningQuery:
     """A process of Spark Connect's server sees none of the query's properties, but its session knows the query."""
     query_id = checkpoint.query_id()
-    query = next((one for one in session_of_query(batch).streams.active if one.id == query_id), None)
+    query = next((query for query in session_of_query(batch).streams.active if query.id == query_id), None)
     if query is None:
         raise CheckpointMismatchError(
             f"{checkpoint!r} belongs to query {query_id}, which does not run in this session: checkpointLocation must "

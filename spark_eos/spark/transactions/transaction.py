@@ -50,14 +50,16 @@ class FrameTransaction(ABC):
     def __init__(self, path: str, options: Mapping[str, object] | None, *, streaming: bool) -> None:
         check_version()
         self._streaming = streaming
-        self._given = {"path": path, **texts(options)}
-        for name in self._given:
-            known = plain(name)
-            if known == "topic":
+        self._raw_options = {"path": path, **texts(options)}
+        for name in self._raw_options:
+            plain_name = plain(name)
+            if plain_name == "topic":
                 raise ConfigError("option topic is one of each frame: give it to write(frame, topic)")
-            if known in _WITHOUT_EFFECT:
-                raise ConfigError(f"option {name} has no effect here: {_WITHOUT_EFFECT[known]}. Leave it out")
-        self._options = parse_sink(self._given, streaming=streaming)
+            if plain_name in _WITHOUT_EFFECT:
+                raise ConfigError(
+                    f"option {name} has no effect here: {_WITHOUT_EFFECT[plain_name]}. Leave it out"
+                )
+        self._options = parse_sink(self._raw_options, streaming=streaming)
         self._messages: list[TaskMessage] = []
         self._appended: set[str] = set()
         self._overwritten: list[str] = []
@@ -132,21 +134,21 @@ class FrameTransaction(ABC):
                 "function is given, or frames that are made from it"
             )
         overwrite = mode == "overwrite"
-        given = options_for(
+        sink_options = options_for(
             self._of_frame(topic, options), frame.schema, streaming=self._streaming, overwrite=overwrite
         )
         if self._repeats:
             return
-        target = prepare(given, frame.schema, overwrite=overwrite)
-        if given.topic is not None:
-            self._check_mode(given.topic, overwrite=overwrite)
-        messages = stage(frame, given, target)
+        target = prepare(sink_options, frame.schema, overwrite=overwrite)
+        if sink_options.topic is not None:
+            self._check_mode(sink_options.topic, overwrite=overwrite)
+        messages = stage(frame, sink_options, target)
         with self._lock:
             if self._is_open:
                 self._messages += messages
-                if overwrite and given.topic is not None:
+                if overwrite and sink_options.topic is not None:
                     # Not before: a caller may catch the error of a frame that failed, and go on.
-                    self._overwritten.append(given.topic)
+                    self._overwritten.append(sink_options.topic)
                 return
         self._discard(messages)
         raise IllegalStateError(
@@ -218,9 +220,13 @@ class FrameTransaction(ABC):
                 raise ConfigError(
                     f"option {name} is one of the whole transaction: give it to {type(self).__name__}, not to write()"
                 )
-        ours = {name: value for name, value in self._given.items() if plain(name) not in set(map(plain, own))}
-        named = {} if topic is None else {"topic": topic}
-        return {**ours, **own, **named}
+        transaction_options = {
+            name: value
+            for name, value in self._raw_options.items()
+            if plain(name) not in set(map(plain, own))
+        }
+        topic_option = {} if topic is None else {"topic": topic}
+        return {**transaction_options, **own, **topic_option}
 
     def _check_mode(self, topic: str, *, overwrite: bool) -> None:
         with self._lock:
