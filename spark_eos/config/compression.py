@@ -45,14 +45,14 @@ class Codec(Choice):
         super().__init__(*(("producer",) if of_topic else ()), *CODECS, any_case=any_case)
         self._of_topic = of_topic
 
-    def parse(self, given: object) -> str:
-        text = str(given).lower() if self.any_case else str(given)
+    def parse(self, value: object) -> str:
+        text = str(value).lower() if self.any_case else str(value)
         if text in _INSTEAD:
             raise NotAllowedError(f"there is no {text} here: use {_INSTEAD[text]}")
         return super().parse("none" if self._of_topic and text == _UNCOMPRESSED else text)
 
-    def stored(self, given: object) -> str:
-        return self.parse(given)
+    def stored(self, value: object) -> str:
+        return self.parse(value)
 
 
 class Compression(NamedTuple):

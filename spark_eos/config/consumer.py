@@ -47,8 +47,8 @@ class OffsetReset(NamedTuple):
 class _OffsetResets(ValueType[OffsetReset]):
     allowed = f"earliest, latest, none or {_BY_DURATION}<ISO-8601 duration>"
 
-    def parse(self, given: object) -> OffsetReset:
-        text = str(given)
+    def parse(self, value: object) -> OffsetReset:
+        text = str(value)
         if text.startswith(_BY_DURATION):
             return OffsetReset("by_duration", parse_duration_ms(text.removeprefix(_BY_DURATION)))
         for word in get_args(_Word):
@@ -65,26 +65,26 @@ class _Timeout(ValueType[float]):
 
     allowed = f"a whole number from 0 to {MAX_INT}, -1 or inf"
 
-    def parse(self, given: object) -> float:
-        if str(given) in {"-1", "inf"}:
+    def parse(self, value: object) -> float:
+        if str(value) in {"-1", "inf"}:
             return math.inf
-        return Integer(0, MAX_INT).parse(given)
+        return Integer(0, MAX_INT).parse(value)
 
 
 class _Assignors(ValueType[tuple[str, ...]]):
     allowed = f"names of assignors, separated by commas; known are {', '.join(ASSIGNORS)}"
 
-    def parse(self, given: object) -> tuple[str, ...]:
-        parts = given if isinstance(given, (list, tuple)) else str(given).split(",")
+    def parse(self, value: object) -> tuple[str, ...]:
+        parts = value if isinstance(value, (list, tuple)) else str(value).split(",")
         names = {kafkas: name for name, kafkas in ASSIGNORS.items()}
         texts = [str(part).strip() for part in parts]
-        chosen = [names.get(text, text) for text in texts]
-        for text, assignor in zip(texts, chosen, strict=True):
+        assignors = [names.get(text, text) for text in texts]
+        for text, assignor in zip(texts, assignors, strict=True):
             if assignor not in ASSIGNORS:
                 raise NotAllowedError(f"{text!r} is none")
-        if not chosen or len(set(chosen)) < len(chosen):
+        if not assignors or len(set(assignors)) < len(assignors):
             raise NotAllowedError("name at least one assignor, and none twice")
-        return tuple(chosen)
+        return tuple(assignors)
 
     def show(self, value: tuple[str, ...]) -> str:
         return ",".join(value)
@@ -234,10 +234,10 @@ def consumer_config(config: Mapping[str, object]) -> dict[str, Any]:
     """All settings of a consumer. Raises `ConfigError` with all unknown keys, bad values and contradictions."""
     from spark_eos.config.producer import PRODUCER
 
-    given, problems = client_settings(CONSUMER, PRODUCER, config)
-    settings = given.values
-    has_group = "group.id" in given
-    if "enable.auto.commit" not in given:
+    reader, problems = client_settings(CONSUMER, PRODUCER, config)
+    settings = reader.values
+    has_group = "group.id" in reader
+    if "enable.auto.commit" not in reader:
         settings["enable.auto.commit"] = has_group
     for name, why in (
         ("enable.auto.commit", "offsets are committed for a group"),

@@ -58,8 +58,8 @@ class Delay(ValueType[int]):
 
     allowed = f"a duration such as 30s, 15m or 1h (units are {', '.join(filter(None, _UNITS_US))})"
 
-    def parse(self, given: object) -> int:
-        match = re.fullmatch(r"([0-9]{1,18})([a-z]*)", str(given).strip().lower(), re.ASCII)
+    def parse(self, value: object) -> int:
+        match = re.fullmatch(r"([0-9]{1,18})([a-z]*)", str(value).strip().lower(), re.ASCII)
         if match is None or match[2] not in _UNITS_US:
             raise ValueError
         total_ms = int(match[1]) * _UNITS_US[match[2]] // 1_000

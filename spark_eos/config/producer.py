@@ -178,8 +178,8 @@ def producer_config(config: Mapping[str, object]) -> dict[str, Any]:
     """All settings of a producer. Raises `ConfigError` with all unknown keys, bad values and contradictions."""
     from spark_eos.config.consumer import CONSUMER
 
-    given, problems = client_settings(PRODUCER, CONSUMER, config)
-    settings = given.values
+    reader, problems = client_settings(PRODUCER, CONSUMER, config)
+    settings = reader.values
     with problems.about("delivery.timeout.ms", "linger.ms"):
         if settings["delivery.timeout.ms"] < settings["linger.ms"]:
             raise ConfigError(

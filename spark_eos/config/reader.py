@@ -37,12 +37,12 @@ class Problems:
     """
 
     def __init__(self) -> None:
-        self.found: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
         """Texts, by what they are about."""
 
     def add(self, about: str, text: str) -> None:
         """Keep a problem, unless one about the same is known."""
-        self.found.setdefault(about, text)
+        self.texts.setdefault(about, text)
 
     @contextmanager
     def about(self, *options: str) -> Iterator[None]:
@@ -50,13 +50,13 @@ class Problems:
         try:
             yield
         except ConfigError as error:
-            if not self.found.keys() & {*options}:
+            if not self.texts.keys() & {*options}:
                 self.add(options[0], str(error))
 
     def check(self) -> None:
         """Raise `ConfigError` with all problems, if there are any."""
-        if self.found:
-            raise ConfigError(listing(list(self.found.values())))
+        if self.texts:
+            raise ConfigError(listing(list(self.texts.values())))
 
 
 def listing(texts: list[str]) -> str:
@@ -74,21 +74,23 @@ class OptionReader:
     that is not allowed has its default.
     """
 
-    def __init__(self, table: Table, given: Mapping[str, object], problems: Problems | None = None) -> None:
-        found = Problems() if problems is None else problems
+    def __init__(
+        self, table: Table, raw_values: Mapping[str, object], problems: Problems | None = None
+    ) -> None:
+        collector = Problems() if problems is None else problems
         self.values: dict[str, Any] = {name: option.default for name, option in table.items()}
         """The value of each option of the table, by name."""
-        self._given = given
-        for name, value in given.items():
-            with found.about(name):
+        self._raw_values = raw_values
+        for name, value in raw_values.items():
+            with collector.about(name):
                 check_names(table, [name])
                 self.values[name] = parse(table, table[name], value)
         if problems is None:
-            found.check()
+            collector.check()
 
     def __contains__(self, name: str) -> bool:
         """Whether the option was given."""
-        return name in self._given
+        return name in self._raw_values
 
     def __getitem__(self, name: str) -> Any:
         """The value, or the default."""
@@ -96,7 +98,7 @@ class OptionReader:
 
     def text(self, name: str) -> str:
         """What was given for the option, as text."""
-        return str(self._given[name]).strip()
+        return str(self._raw_values[name]).strip()
 
 
 def check_names(table: Table, names: Iterable[str]) -> None:
@@ -114,31 +116,31 @@ def check_names(table: Table, names: Iterable[str]) -> None:
     problems.check()
 
 
-def check_stored(table: Table, given: Mapping[str, object | None]) -> dict[str, str]:
+def check_stored(table: Table, settings: Mapping[str, object | None]) -> dict[str, str]:
     """What was given, checked as by `OptionReader`, as the text that the log stores.
 
     A name with the value None is checked and left out: its default is to hold again.
     """
     problems = Problems()
-    for name in given:
+    for name in settings:
         with problems.about(name):
             check_names(table, [name])
-    kept = {name: value for name, value in given.items() if name in table and value is not None}
-    OptionReader(table, kept, problems)
+    values = {name: value for name, value in settings.items() if name in table and value is not None}
+    OptionReader(table, values, problems)
     problems.check()
-    return {name: table[name].type.stored(value) for name, value in kept.items()}
+    return {name: table[name].type.stored(value) for name, value in values.items()}
 
 
 def parse(table: Table, option: Option, value: object) -> Any:
     """The value of one option. Raises `ConfigError`, which shows no secret."""
-    given: object = str(value) if table.stored else value
-    if isinstance(given, str):
-        if not given.strip() and not option.type.may_be_empty:
+    raw: object = str(value) if table.stored else value
+    if isinstance(raw, str):
+        if not raw.strip() and not option.type.may_be_empty:
             raise ConfigError(f"{table.noun} {option.name} is empty; give it a value or leave it out")
         if not table.stored and not option.type.is_verbatim:
-            given = given.strip()
+            raw = raw.strip()
     try:
-        return option.type.parse(given)
+        return option.type.parse(raw)
     except ValueError as error:
         shown = HIDDEN if option.is_secret else repr(value)
         reason = f" ({error})" if isinstance(error, NotAllowedError) and not option.is_secret else ""
@@ -164,6 +166,6 @@ def stored_value(table: Table, stored: Mapping[str, str], name: str, kind: type[
     return value
 
 
-def expected(table: Table, name: str, value: object, what: str) -> ConfigError:
+def expected(table: Table, name: str, value: object, form: str) -> ConfigError:
     """The error for a value that its type allows but its use does not."""
-    return ConfigError(f"{table.noun} {name}={value!r}: expected {what}")
+    return ConfigError(f"{table.noun} {name}={value!r}: expected {form}")

@@ -66,5 +66,5 @@ def _default(option: Option) -> str:
 
 def _uses(option: Option) -> str:
     words = {"stream": "streams", "batch": "batches"}
-    found = [words[kind] for kind in words if any(use.startswith(kind) for use in option.uses)]
-    return ", ".join(found)
+    uses = [words[kind] for kind in words if any(use.startswith(kind) for use in option.uses)]
+    return ", ".join(uses)

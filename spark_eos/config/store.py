@@ -50,8 +50,8 @@ _KEYS = re.compile(r"(file|env):.+|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", re.ASCII)
 class _Seconds(ValueType[float]):
     allowed = "seconds, such as 30"
 
-    def parse(self, given: object) -> float:
-        text = str(given)
+    def parse(self, value: object) -> float:
+        text = str(value)
         if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text) or not float(text):
             raise ValueError
         return float(text)
@@ -60,42 +60,42 @@ class _Seconds(ValueType[float]):
 class _Address(ValueType[str]):
     allowed = "an address such as https://host:port"
 
-    def parse(self, given: object) -> str:
-        parts = urlsplit(str(given))
+    def parse(self, value: object) -> str:
+        parts = urlsplit(str(value))
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ValueError
-        return str(given)
+        return str(value)
 
 
 class _HostPort(ValueType[str]):
     allowed = "the address of this machine for the others: host or host:port, not 0.0.0.0"
 
-    def parse(self, given: object) -> str:
-        parts = urlsplit(f"//{given}")
+    def parse(self, value: object) -> str:
+        parts = urlsplit(f"//{value}")
         _ = parts.port  # Raises `ValueError` if it is none.
-        if not parts.hostname or parts.netloc != str(given) or "@" in parts.netloc:
+        if not parts.hostname or parts.netloc != str(value) or "@" in parts.netloc:
             raise ValueError
         if parts.hostname in {"0.0.0.0", "::"}:  # noqa: S104  (it is refused)
             raise ValueError
-        return str(given)
+        return str(value)
 
 
 class _Keys(ValueType[str]):
     allowed = "a reference: file:/path, env:NAME or module:attribute"
 
-    def parse(self, given: object) -> str:
-        if not _KEYS.fullmatch(str(given)):
+    def parse(self, value: object) -> str:
+        if not _KEYS.fullmatch(str(value)):
             raise ValueError
-        return str(given)
+        return str(value)
 
 
 class _KeyId(ValueType[str]):
     allowed = "1 to 120 characters: letters, digits and . _ / : @ -"
 
-    def parse(self, given: object) -> str:
-        if not KEY_ID.fullmatch(str(given)):
+    def parse(self, value: object) -> str:
+        if not KEY_ID.fullmatch(str(value)):
             raise ValueError
-        return str(given)
+        return str(value)
 
 
 def _text(name: str, doc: str, *, is_secret: bool = False, used_in: str = _CLIENTS) -> Option:
@@ -201,14 +201,14 @@ def is_store_option(name: str) -> bool:
     return name.lower().startswith(PREFIXES)
 
 
-def without_store_options(given: Mapping[str, V]) -> dict[str, V]:
+def without_store_options(options: Mapping[str, V]) -> dict[str, V]:
     """What was given for others than the store."""
-    return {name: value for name, value in given.items() if not is_store_option(str(name))}
+    return {name: value for name, value in options.items() if not is_store_option(str(name))}
 
 
-def only_store_options(given: Mapping[str, V]) -> dict[str, V]:
+def only_store_options(options: Mapping[str, V]) -> dict[str, V]:
     """What was given for the store."""
-    return {name: value for name, value in given.items() if is_store_option(str(name))}
+    return {name: value for name, value in options.items() if is_store_option(str(name))}
 
 
 def store_option(name: str) -> Option:
@@ -220,13 +220,13 @@ def store_option(name: str) -> Option:
     return STORE[inner if inner != name and inner.startswith(_CLOUDS) else name]
 
 
-def read_store_options(given: Mapping[str, object], problems: Problems) -> dict[str, str]:
+def read_store_options(options: Mapping[str, object], problems: Problems) -> dict[str, str]:
     """Options of a store, by their names in lower case, as text.
 
     An unknown name and a value that means nothing are problems; none quotes a secret.
     """
-    found: dict[str, str] = {}
-    for key, value in given.items():
+    settings: dict[str, str] = {}
+    for key, value in options.items():
         name, text = str(key).lower(), str(value).strip()
         with problems.about(str(key)):
             try:
@@ -234,15 +234,15 @@ def read_store_options(given: Mapping[str, object], problems: Problems) -> dict[
             except KeyError:
                 raise _unknown(str(key)) from None
             parse(STORE, option, text)
-            found[name] = text
-    return found
+            settings[name] = text
+    return settings
 
 
 def _unknown(name: str) -> ConfigError:
     """Of all names only those that begin alike are listed: there are many."""
     prefix = next((prefix for prefix in PREFIXES if name.lower().startswith(prefix)), "")
-    known = [one for one in STORE if one.startswith(prefix)]
-    return ConfigError(f"unknown {STORE.noun} {name!r}; {suggestion(name, known, STORE)}")
+    names = [option_name for option_name in STORE if option_name.startswith(prefix)]
+    return ConfigError(f"unknown {STORE.noun} {name!r}; {suggestion(name, names, STORE)}")
 
 
 def safe_url(url: str) -> str:
@@ -251,9 +251,9 @@ def safe_url(url: str) -> str:
     Other text stays as it is. The container in ``abfss://container@account…`` is no user. The words of the trail have
     URLs of this form, so it is part of the rules (`spark_eos.protocol.rules.trail`).
     """
-    found = _URL.match(url)
-    if found is None:
+    match = _URL.match(url)
+    if match is None:
         return url
-    user, at, host = found["place"].rpartition("@")
-    keeps = at and ":" not in user and found["scheme"].lower() in {"abfs", "abfss"}
-    return f"{found['scheme']}://{found['place'] if keeps else host}{found['path']}"
+    user, at, host = match["place"].rpartition("@")
+    keeps = at and ":" not in user and match["scheme"].lower() in {"abfs", "abfss"}
+    return f"{match['scheme']}://{match['place'] if keeps else host}{match['path']}"

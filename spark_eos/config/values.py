@@ -62,16 +62,16 @@ class ValueType(ABC, Generic[T]):
         return self.allowed
 
     @abstractmethod
-    def parse(self, given: object) -> T:
+    def parse(self, value: object) -> T:
         """The value of what was given. Raises `ValueError` if it is not allowed."""
 
     def show(self, value: T) -> str:
         """A value as it would be written."""
         return str(value)
 
-    def stored(self, given: object) -> str:
+    def stored(self, value: object) -> str:
         """The text that a log stores for what was given, which is allowed."""
-        return str(given)
+        return str(value)
 
 
 class Integer(ValueType[int]):
@@ -82,8 +82,8 @@ class Integer(ValueType[int]):
         bounds = f"from {low} up" if high is None or high == MAX_LONG else f"from {low} to {high}"
         self.allowed = f"a whole number {bounds}"
 
-    def parse(self, given: object) -> int:
-        text = str(given)
+    def parse(self, value: object) -> int:
+        text = str(value)
         # Not int() alone: it takes underscores, spaces and the digits of other scripts.
         if len(text) > _MOST_DIGITS or not _WHOLE.fullmatch(text):
             raise ValueError
@@ -98,8 +98,8 @@ class Boolean(ValueType[bool]):
 
     allowed = "true or false"
 
-    def parse(self, given: object) -> bool:
-        text = str(given).lower()
+    def parse(self, value: object) -> bool:
+        text = str(value).lower()
         if text not in {"true", "false"}:
             raise ValueError
         return text == "true"
@@ -113,8 +113,8 @@ class Ratio(ValueType[float]):
 
     allowed = "a number from 0 to 1"
 
-    def parse(self, given: object) -> float:
-        number = float(str(given))
+    def parse(self, value: object) -> float:
+        number = float(str(value))
         if not 0 <= number <= 1:
             raise ValueError
         return number
@@ -128,10 +128,10 @@ class Text(ValueType[str]):
     ) -> None:
         self.allowed, self.is_verbatim, self.may_be_empty = allowed, is_verbatim, may_be_empty
 
-    def parse(self, given: object) -> str:
-        if not isinstance(given, str):
+    def parse(self, value: object) -> str:
+        if not isinstance(value, str):
             raise ValueError  # noqa: TRY004  (the reader makes a `ConfigError` of it)
-        return given
+        return value
 
 
 class Callable(Text):
@@ -140,8 +140,8 @@ class Callable(Text):
     def __init__(self, *, is_verbatim: bool = False) -> None:
         super().__init__("module:callable", is_verbatim=is_verbatim)
 
-    def parse(self, given: object) -> str:
-        text = super().parse(given)
+    def parse(self, value: object) -> str:
+        text = super().parse(value)
         if text.strip().startswith(("org.apache.", "io.confluent.")):
             raise NotAllowedError(
                 "a class of Java cannot be called here; without this option the hash of the key decides, as by "
@@ -157,8 +157,8 @@ class Choice(ValueType[str]):
         self.choices, self.any_case = choices, any_case
         self.allowed = listed(choices) if allowed is None else allowed
 
-    def parse(self, given: object) -> str:
-        text = str(given).lower() if self.any_case else str(given)
+    def parse(self, value: object) -> str:
+        text = str(value).lower() if self.any_case else str(value)
         if text not in self.choices:
             raise ValueError
         return text
@@ -171,8 +171,8 @@ class Words(ValueType[tuple[str, ...]]):
         self.allowed, self.choices = allowed, choices
         self.may_be_empty = not choices
 
-    def parse(self, given: object) -> tuple[str, ...]:
-        words = str(given).split(",")
+    def parse(self, value: object) -> tuple[str, ...]:
+        words = str(value).split(",")
         if not self.choices:
             return tuple(word.strip() for word in words if word.strip())
         if len({*words}) < len(words) or not {*words} <= {*self.choices}:
@@ -190,8 +190,8 @@ class Member(ValueType[E]):
         self.kind, self.any_case = kind, any_case
         self.allowed = listed([str(member.value) for member in kind])
 
-    def parse(self, given: object) -> E:
-        return self.kind(str(given).lower() if self.any_case else str(given))
+    def parse(self, value: object) -> E:
+        return self.kind(str(value).lower() if self.any_case else str(value))
 
     def show(self, value: E) -> str:
         return str(value.value)
@@ -208,8 +208,8 @@ class Fixed(ValueType[T]):
     def summary(self) -> str:
         return f"only {self.spellings[0]}"
 
-    def parse(self, given: object) -> T:
-        if str(given).lower() not in self.spellings:
+    def parse(self, value: object) -> T:
+        if str(value).lower() not in self.spellings:
             raise ValueError
         return self.value
 
@@ -224,12 +224,12 @@ class Code(ValueType[object]):
         self.method = method
         self.allowed = f"a function, or an object with the method `{method}`"
 
-    def parse(self, given: object) -> object:
-        if isinstance(given, type) and hasattr(given, self.method):
-            raise NotAllowedError(f"it is a class: give an instance, {given.__name__}(...)")
-        if not callable(getattr(given, self.method, given)):
+    def parse(self, value: object) -> object:
+        if isinstance(value, type) and hasattr(value, self.method):
+            raise NotAllowedError(f"it is a class: give an instance, {value.__name__}(...)")
+        if not callable(getattr(value, self.method, value)):
             raise ValueError  # noqa: TRY004  (the reader makes a `ConfigError` of it)
-        return given
+        return value
 
 
 def listed(words: Sequence[str]) -> str:

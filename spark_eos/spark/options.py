@@ -138,17 +138,17 @@ def parse_any_source(
     for streaming in (True, False):
         problems = problems_of[streaming] = Problems()
         parsed = _source(options, problems, streaming=streaming, any_source=True)
-        if not problems.found:
+        if not problems.texts:
             return parsed
         decisive = {"path", "subscribe", "subscribePattern", "assign"}
-        if also is not None and not any(name in decisive or is_store_option(name) for name in problems.found):
+        if also is not None and not any(name in decisive or is_store_option(name) for name in problems.texts):
             try:
                 also(parsed)
             except InvalidRequestError as error:
                 problems.add("the topics", str(error))
             except EosLogError:
                 pass  # Not what was asked for is wrong. The options are.
-    raise ConfigError(of_both(problems_of[True].found, problems_of[False].found))
+    raise ConfigError(of_both(problems_of[True].texts, problems_of[False].texts))
 
 
 def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -327,7 +327,7 @@ def _compression(options: OptionReader, problems: Problems) -> Compression | Non
     """Of several options one value. A level for a codec that is not chosen would have no effect."""
     codec = options["compression.type"]
     for name in LEVELS:
-        if level_option(name) in options and name != codec and "compression.type" not in problems.found:
+        if level_option(name) in options and name != codec and "compression.type" not in problems.texts:
             problems.add(
                 level_option(name),
                 f"option {level_option(name)} has no effect without compression.type={name}: set that, "

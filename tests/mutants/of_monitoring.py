@@ -472,8 +472,8 @@ MUTANTS = (
     Mutant(
         "passwords-in-labels",
         "spark_eos/config/store.py",
-        "{found['place'] if keeps else host}",
-        "{found['place']}",
+        "{match['place'] if keeps else host}",
+        "{match['place']}",
         "the password of a URL is in its label",
         _OF_METRICS,
     ),

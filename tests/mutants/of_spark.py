@@ -475,8 +475,8 @@ MUTANTS = (
     Mutant(
         "ignores-what-changes-what-is-read",
         "spark_eos/config/kafka/transport.py",
-        "        if found is None or not found.is_transport:",
-        "        if found is None:",
+        "        if setting is None or not setting.is_transport:",
+        "        if setting is None:",
         "kafka.options=ignore drops auto.offset.reset, and the query begins elsewhere",
         _OF_ERRORS,
     ),
@@ -507,8 +507,8 @@ MUTANTS = (
     Mutant(
         "first-problem-alone",
         "spark_eos/config/reader.py",
-        "            raise ConfigError(listing(list(self.found.values())))",
-        "            raise ConfigError(next(iter(self.found.values())))",
+        "            raise ConfigError(listing(list(self.texts.values())))",
+        "            raise ConfigError(next(iter(self.texts.values())))",
         "each start of a job shows one of its errors",
         _OF_ERRORS,
     ),

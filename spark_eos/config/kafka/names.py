@@ -157,19 +157,20 @@ REPLACED: dict[str, str] = {
 _REASONS = {name: why for why, names in TRANSPORT.items() for name in names}
 
 
-def known(name: str, here: Container[str] = ()) -> Known | None:
+def known(name: str, own_names: Container[str] = ()) -> Known | None:
     """What is known of a name, whatever its case and with underscores or dots; None if it is not one of Kafka's.
 
-    ``here`` has the names that there are rows for: a setting that has one of those under another name is no transport.
+    ``own_names`` has the names that there are rows for: a setting that has one of those under another name is no
+    transport.
     """
     plain = name.lower().replace("_", ".")
-    other = RENAMED.get(plain, plain)
-    if other != name and other in here:
-        return Known(f"its name here is {other}", is_transport=False)
-    if other in _REASONS:
-        return Known(_REASONS[other], is_transport=True)
+    renamed = RENAMED.get(plain, plain)
+    if renamed != name and renamed in own_names:
+        return Known(f"its name here is {renamed}", is_transport=False)
+    if renamed in _REASONS:
+        return Known(_REASONS[renamed], is_transport=True)
     for prefix, why in PREFIXES.items():
-        if other.startswith(prefix):
+        if renamed.startswith(prefix):
             return Known(why, is_transport=True)
-    instead = REPLACED.get(other)
+    instead = REPLACED.get(renamed)
     return None if instead is None else Known(instead, is_transport=False)

@@ -10,7 +10,7 @@ from spark_eos.config.values import Text
 __all__ = ["registry_options"]
 
 
-def registry_options(used_in: str, **given: Any) -> tuple[Option, ...]:
+def registry_options(used_in: str, **fields: Any) -> tuple[Option, ...]:
     """Where the registry is, and the credentials for it, which no log stores."""
     return (
         Option(
@@ -21,7 +21,7 @@ def registry_options(used_in: str, **given: Any) -> tuple[Option, ...]:
             used_in,
             "Confluent",
             is_secret=True,
-            **given,
+            **fields,
         ),
         Option(
             "schema.registry.url",
@@ -31,6 +31,6 @@ def registry_options(used_in: str, **given: Any) -> tuple[Option, ...]:
             used_in,
             "Confluent",
             default_text="that of the topic",
-            **given,
+            **fields,
         ),
     )

@@ -36,12 +36,12 @@ class Transport:
         self.ignore = ignore
         self._names: dict[str, list[str]] = {}
 
-    def takes(self, name: str, here: Container[str], spelled: str | None = None) -> bool:
+    def takes(self, name: str, own_names: Container[str], spelled: str | None = None) -> bool:
         """Whether a name without a row is one of the transport's; it is kept then, as it was ``spelled``."""
-        found = known(name, here)
-        if found is None or not found.is_transport:
+        setting = known(name, own_names)
+        if setting is None or not setting.is_transport:
             return False
-        self._names.setdefault(found.why, []).append(spelled or name)
+        self._names.setdefault(setting.why, []).append(spelled or name)
         return True
 
     def report(self, problems: Problems, hint: str = "") -> None:
@@ -66,31 +66,31 @@ def ignores(table: Table, value: object) -> bool:
 
 
 def client_settings(
-    table: Table, other: Table, config: Mapping[str, object]
+    table: Table, other_table: Table, config: Mapping[str, object]
 ) -> tuple[OptionReader, Problems]:
     """What was given to a client, read, and all that is wrong with it, settings of its store among that.
 
     Settings of Kafka's transport are dropped if ``kafka.options`` says so, and with them those that have one allowed
-    value. ``other`` is the table of the other kind of client.
+    value. ``other_table`` is the table of the other kind of client.
     """
     problems = Problems()
-    given = without_store_options(config)
+    client_config = without_store_options(config)
     ignore = False
     with problems.about(KAFKA_OPTIONS):
-        ignore = ignores(table, given.get(KAFKA_OPTIONS, "refuse"))
-    transport, kept = Transport(ignore=ignore), {}
-    for name, value in given.items():
+        ignore = ignores(table, client_config.get(KAFKA_OPTIONS, "refuse"))
+    transport, settings = Transport(ignore=ignore), {}
+    for name, value in client_config.items():
         if name in table:
             if not (ignore and isinstance(table[name].type, Fixed)):
-                kept[name] = value
+                settings[name] = value
             continue
         if transport.takes(str(name), table):
             continue
         plain = str(name).lower().replace("_", ".")
-        if RENAMED.get(plain, plain) in other and RENAMED.get(plain) not in table:
-            problems.add(name, f"{name} is a {other.noun}, and no {table.noun}: leave it out here")
+        if RENAMED.get(plain, plain) in other_table and RENAMED.get(plain) not in table:
+            problems.add(name, f"{name} is a {other_table.noun}, and no {table.noun}: leave it out here")
         else:
-            kept[name] = value  # The reader says what it is.
+            settings[name] = value  # The reader says what it is.
     transport.report(problems)
     read_store_options(only_store_options(config), problems)
-    return OptionReader(table, kept, problems), problems
+    return OptionReader(table, settings, problems), problems

@@ -87,7 +87,7 @@ def options_for(
         with problems.about("checkpointLocation"):
             check_checkpoint(sink_options)
     decisive = {"path", "topic", "row.format", "num.partitions", *TOPIC_OPTIONS}
-    if problems.found and not any(name in decisive or is_store_option(name) for name in problems.found):
+    if problems.texts and not any(name in decisive or is_store_option(name) for name in problems.texts):
         try:
             _check(sink_options, schema, overwrite=overwrite, max_age_s=METADATA_AGE_S)
         except InvalidRequestError as error:
