@@ -51,27 +51,27 @@ def audit(
     state = open_log(url, command_config).follow()
     if name is not None:
         _check_name(state, name)
-    found = [
-        one
-        for one in state.trail
-        if (name is None or one.name == name) and (since_ms is None or one.timestamp_ms >= since_ms)
+    events = [
+        event
+        for event in state.trail
+        if (name is None or event.name == name) and (since_ms is None or event.timestamp_ms >= since_ms)
     ]
     if as_json:
-        for one in found:
-            print_json(one._asdict())
+        for event in events:
+            print_json(event._asdict())
         return
     rows = [
-        (iso(one.timestamp_ms), one.entry, one.writer, one.what, one.name, one.times, one.text)
-        for one in found
+        (iso(event.timestamp_ms), event.entry, event.writer, event.what, event.name, event.times, event.text)
+        for event in events
     ]
     print_table(EVENTS, rows)
 
 
 def _check_name(state: State, name: str) -> None:
     """Refuse a name of nothing, rather than show nothing."""
-    known = {
-        *(one.name for one in state.trail),
+    names = {
+        *(event.name for event in state.trail),
         *(*state.topics, *state.transactional_ids, *state.groups, *state.offsets, *state.publications),
     }
-    if name not in known:
-        raise ConfigError(f"the log has nothing of the name {name!r}; {suggestion(name, known)}")
+    if name not in names:
+        raise ConfigError(f"the log has nothing of the name {name!r}; {suggestion(name, names)}")

@@ -56,11 +56,11 @@ def _passing_on() -> Iterator[None]:
 
 
 class _AllCommands(Commands):
-    def make_context(self, *arguments: Any, **named: Any) -> Any:
+    def make_context(self, *arguments: Any, **extra: Any) -> Any:
         if sys.stdout is None:
             raise ConfigError("standard output is closed: there is nowhere to print to. Use > /dev/null")
         with _passing_on():  # --version and --help print here.
-            return super().make_context(*arguments, **named)
+            return super().make_context(*arguments, **extra)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         super().format_help(ctx, formatter)
@@ -93,7 +93,7 @@ def _root(
     """Inspect, use and maintain a log: its topics, records, groups, transactions, settings and files."""
 
 
-app.add_typer(change.named)
+app.add_typer(change.topics_app)
 for noun in (
     describe,
     produce,

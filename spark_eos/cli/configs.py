@@ -123,14 +123,14 @@ def _configs_of_topics(
         if name is None:
             raise typer.BadParameter("name the topic whose settings change", param_hint="'--entity-name'")
         client.alter_topic(name, config=changes)
-    for one in client.list_topics() if name is None else [name]:
-        found = client.describe_topic(one)
+    for topic_name in client.list_topics() if name is None else [name]:
+        topic = client.describe_topic(topic_name)
         if as_json:
-            print_json({"topic": found.name, "config": found.config})
+            print_json({"topic": topic.name, "config": topic.config})
         else:
             if name is None:
-                print(f"topic {found.name}")
-            _print_settings(TOPIC, found.config)
+                print(f"topic {topic.name}")
+            _print_settings(TOPIC, topic.config)
 
 
 def _print_settings(table: Table, stored: Mapping[str, str]) -> None:
@@ -141,7 +141,7 @@ def _changes(
     alter: list[str] | None, add: list[str] | None, file: str | None, delete: list[str] | None
 ) -> dict[str, str | None]:
     """The new value of each setting; None takes it back to its default. No setting may be named twice."""
-    named: list[tuple[str, str | None, str]] = [
+    settings: list[tuple[str, str | None, str]] = [
         *((*_setting(text, "--alter"), "--alter") for text in alter or ()),
         *(
             (name, value, "--add-config-file")
@@ -150,12 +150,12 @@ def _changes(
         *((*_setting(part, "--add-config"), "--add-config") for text in add or () for part in _parts(text)),
         *((name.strip(), None, "--delete-config") for name in commas(delete) or ()),
     ]
-    found: dict[str, str | None] = {}
-    for name, value, option in named:
-        if name in found and option in {"--delete-config", "--alter"}:
+    changes: dict[str, str | None] = {}
+    for name, value, option in settings:
+        if name in changes and option in {"--delete-config", "--alter"}:
             raise typer.BadParameter(f"setting {name} is named twice", param_hint=f"'{option}'")
-        found[name] = value
-    return found
+        changes[name] = value
+    return changes
 
 
 def _parts(text: str) -> list[str]:
@@ -188,19 +188,19 @@ def clock(
     from spark_eos.monitoring.troubles.trouble import age
 
     client = admin(url, command_config)
-    found = client.mend_clock() if mend else client.describe_clock()
+    clocks = client.mend_clock() if mend else client.describe_clock()
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(clocks))
         return
-    for name, time_ms in (("log", found.log_ms), ("store", found.store_ms), ("machine", found.machine_ms)):
+    for name, time_ms in (("log", clocks.log_ms), ("store", clocks.store_ms), ("machine", clocks.machine_ms)):
         print(f"{name:<8} {'cannot tell' if time_ms is None else iso(time_ms)}")
-    if found.store_ms is not None and abs(found.machine_ms - found.store_ms) > CLOCK_MS:
-        apart_ms = found.machine_ms - found.store_ms
+    if clocks.store_ms is not None and abs(clocks.machine_ms - clocks.store_ms) > CLOCK_MS:
+        apart_ms = clocks.machine_ms - clocks.store_ms
         print(
             f"this machine's clock is wrong: it is {age(abs(apart_ms))} {'ahead of' if apart_ms > 0 else 'behind'} the "
             "store's: set it"
         )
-    if found.is_ahead:
+    if clocks.is_ahead:
         print("a wrong clock has driven the log's time ahead: `eoslog clock --mend` sets it back")
 
 
@@ -222,7 +222,9 @@ def expire(
     """
     expired = admin(url, command_config).expire(trust_clock=trust_clock)
     if as_json:
-        offsets = {group: [at._asdict() for at in gone] for group, gone in expired.offsets.items()}
+        offsets = {
+            group: [at._asdict() for at in partitions] for group, partitions in expired.offsets.items()
+        }
         print_json({**asdict(expired), "offsets": offsets})
         return
     lines = [
@@ -230,8 +232,8 @@ def expire(
         *(f"forgot the sequence numbers of producer {producer}" for producer in expired.producers),
         *(f"forgot transactional.id {transactional_id}" for transactional_id in expired.transactional_ids),
         *(
-            f"forgot offsets of group {group}: {', '.join(map(str, gone)) or 'none were left, the group is gone'}"
-            for group, gone in expired.offsets.items()
+            f"forgot offsets of group {group}: {', '.join(map(str, partitions)) or 'none were left, the group is gone'}"
+            for group, partitions in expired.offsets.items()
         ),
     ]
     print("\n".join(lines) or "nothing is past its time")

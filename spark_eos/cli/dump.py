@@ -23,12 +23,12 @@ def dump(log: Log, first: int = 0) -> Iterator[dict[str, Any]]:
     """
     begin = state_before(log, first)
     topics = {topic.topic_id: name for name, topic in begin.topics.items()}
-    seen = begin
+    last_state = begin
     for step in replay_what_is_left(log, begin, log.state.seq):
         seq, state = step.entry.seq, step.before
-        if state is not seen:  # Entries between were retired.
+        if state is not last_state:  # Entries between were retired.
             topics.update((topic.topic_id, name) for name, topic in state.topics.items())
-        seen = step.after
+        last_state = step.after
         for request in step.entry.requests:
             before = state
             state, outcome = apply(before, request)
@@ -72,10 +72,10 @@ def _controls(
     seq: int, topics: dict[str, str], key: PartitionKey, before: State, after: State
 ) -> Iterator[dict[str, Any]]:
     """The control batches that a request put into a partition; none if it was rejected."""
-    partition, known = after.partitions.get(key), before.partitions.get(key)
-    if partition is None or partition is known:
+    partition, earlier = after.partitions.get(key), before.partitions.get(key)
+    if partition is None or partition is earlier:
         return
-    since = 0 if known is None else known.end
+    since = 0 if earlier is None else earlier.end
     for row in partition.index.scan(since):
         if row.kind is not Kind.DATA and row.base_offset >= since:
             yield {

@@ -51,9 +51,9 @@ def list_groups(
     as_json: Json = False,
 ) -> None:
     """List the groups that have members or committed offsets."""
-    wanted = _states(state)
-    found = admin(url, command_config).describe_groups().values()
-    groups = [group for group in found if wanted is None or group.state in wanted]
+    states = _states(state)
+    all_groups = admin(url, command_config).describe_groups().values()
+    groups = [group for group in all_groups if states is None or group.state in states]
     if as_json:
         for group in groups:
             print_json({"group": group.group, "state": group.state, "members": len(group.members)})
@@ -69,13 +69,13 @@ def _states(texts: list[str] | None) -> set[str] | None:
     names = commas(texts)
     if names is None:
         return None
-    known = {name.lower(): name for name in _STATES}
+    by_lower = {name.lower(): name for name in _STATES}
     for name in names:
-        if name.strip().lower() not in known:
+        if name.strip().lower() not in by_lower:
             raise typer.BadParameter(
                 f"{name!r} is no state of a group: they are {', '.join(_STATES)}", param_hint="'--state'"
             )
-    return {known[name.strip().lower()] for name in names}
+    return {by_lower[name.strip().lower()] for name in names}
 
 
 @app.command("describe", cls=Command)
@@ -96,8 +96,8 @@ def describe(
     """Show offsets, lag, members or state of groups (--group or --all-groups)."""
     exactly_one({"--group": group_id, "--all-groups": all_groups})
     at_most_one({"--offsets": offsets, "--members": members, "--state": state})
-    chosen = None if all_groups else list(dict.fromkeys(group_id or ()))
-    groups = [*admin(url, command_config).describe_groups(chosen).values()]
+    group_ids = None if all_groups else list(dict.fromkeys(group_id or ()))
+    groups = [*admin(url, command_config).describe_groups(group_ids).values()]
     if as_json:
         for group in groups:
             print_json(_as_json(group))
@@ -106,7 +106,10 @@ def describe(
     elif state:
         print_table(
             STATES,
-            [(one.group, one.assignor, one.state, one.generation, len(one.members)) for one in groups],
+            [
+                (group.group, group.assignor, group.state, group.generation, len(group.members))
+                for group in groups
+            ],
         )
     else:
         _print_offsets(groups)
@@ -197,13 +200,13 @@ def reset_offsets(
         }
     )
     at_most_one({"--dry-run": dry_run, "--execute": execute})
-    chosen = None if all_topics else partitions(topic)
+    selection = None if all_topics else partitions(topic)
     moment = None if to_datetime is None else _datetime(to_datetime)
     if by_duration is not None:
         _check_duration(by_duration)
     offsets = admin(url, command_config).reset_group_offsets(
         group,
-        chosen,
+        selection,
         to_earliest=to_earliest,
         to_latest=to_latest,
         to_current=to_current,
@@ -263,12 +266,12 @@ def delete_offsets(
     as_json: Json = False,
 ) -> None:
     """Delete offsets that a group committed."""
-    chosen = partitions(topic)
-    gone = admin(url, command_config).delete_group_offsets(group, chosen)
-    named = ", ".join(map(str, gone)) or "nothing: it had committed nothing there"
+    selection = partitions(topic)
+    places = admin(url, command_config).delete_group_offsets(group, selection)
+    text = ", ".join(map(str, places)) or "nothing: it had committed nothing there"
     _print_done(
-        {"group": group, "deleted": [at._asdict() for at in gone]},
-        f"group {group} forgot its offsets of {named}",
+        {"group": group, "deleted": [at._asdict() for at in places]},
+        f"group {group} forgot its offsets of {text}",
         as_json=as_json,
     )
 
@@ -287,9 +290,11 @@ def remove_members(
     as_json: Json = False,
 ) -> None:
     """Remove members from a group."""
-    gone = admin(url, command_config).remove_members_from_group(group, member or None)
-    named = ", ".join(gone) or "none: it had no members"
-    _print_done({"group": group, "removed": gone}, f"removed from group {group}: {named}", as_json=as_json)
+    member_ids = admin(url, command_config).remove_members_from_group(group, member or None)
+    text = ", ".join(member_ids) or "none: it had no members"
+    _print_done(
+        {"group": group, "removed": member_ids}, f"removed from group {group}: {text}", as_json=as_json
+    )
 
 
 def _print_done(value: dict[str, object], text: str, *, as_json: bool) -> None:

@@ -85,14 +85,14 @@ def history(
     if last is not None:
         check_entry(log, last)
     tell_retired(oldest, first)
-    found = transactions(log, first, last)
+    ended_transactions = transactions(log, first, last)
     if topic is not None:
-        found = _of_topic(log, topic, found)
+        ended_transactions = _of_topic(log, topic, ended_transactions)
     if as_json:
-        for one in found:
-            print_json(_plain(one))
+        for transaction in ended_transactions:
+            print_json(_plain(transaction))
         return
-    _print(found)
+    _print(ended_transactions)
 
 
 @app.command("diff", cls=Command)
@@ -113,13 +113,13 @@ def diff(
 
     begin, end = (_place(text, "ENTRY|TIME") for text in (first, last))
     log = open_log(url, command_config)
-    found = changes(log, _entry(log, begin), _entry(log, end), topic)
-    if topic is not None and not (found.topics or found.partitions or found.offsets):
+    difference = changes(log, _entry(log, begin), _entry(log, end), topic)
+    if topic is not None and not (difference.topics or difference.partitions or difference.offsets):
         topic_of(log.state, topic, log.url)
     if as_json:
-        _print_lines(found)
+        _print_lines(difference)
     else:
-        _print_changes(found)
+        _print_changes(difference)
 
 
 def tell_retired(oldest: State, first: int) -> None:
@@ -155,74 +155,79 @@ def _entry(log: Log, place: int) -> int:
     return entry_at_time(log, place) if isinstance(place, _Time) else place
 
 
-def _of_topic(log: Log, topic: str, found: Iterable[Transaction]) -> Iterator[Transaction]:
+def _of_topic(log: Log, topic: str, transactions: Iterable[Transaction]) -> Iterator[Transaction]:
     """Those with records of a topic. One that has none is an error, unless it is there: a deleted one has its past."""
     from spark_eos.log.topics import topic_of
 
     is_known = False
-    for one in found:
-        if topic in one.records:
+    for transaction in transactions:
+        if topic in transaction.records:
             is_known = True
-            yield one
+            yield transaction
     if not is_known:
         topic_of(log.state, topic, log.url)
 
 
-def _print(found: Iterable[Transaction]) -> None:
+def _print(transactions: Iterable[Transaction]) -> None:
     rows: list[tuple[object, ...]] = []
-    for one in found:
-        rows.append(_row(one))
+    for transaction in transactions:
+        rows.append(_row(transaction))
         if len(rows) == _SHOWN_AT_ONCE:
             print_table(HISTORY, rows)
             rows = []
     print_table(HISTORY, rows)
 
 
-def _row(one: Transaction) -> tuple[object, ...]:
+def _row(transaction: Transaction) -> tuple[object, ...]:
     from spark_eos.log.time_travel import iso
 
-    known = one.producer.producer_id >= 0
-    numbers = tuple(one.producer) if known else (None, None, None)
-    offsets = [f"{span.topic}-{span.partition}:{span.first}-{span.last}" for span in one.spans]
+    has_producer = transaction.producer.producer_id >= 0
+    numbers = tuple(transaction.producer) if has_producer else (None, None, None)
+    offsets = [f"{span.topic}-{span.partition}:{span.first}-{span.last}" for span in transaction.spans]
     groups = [
         f"{group}({' '.join(f'{at}:{offset}' for at, offset in offsets.items())})"
-        for group, offsets in one.groups.items()
+        for group, offsets in transaction.groups.items()
     ]
     return (
-        *(one.seq, iso(one.timestamp_ms), one.writer),
+        *(transaction.seq, iso(transaction.timestamp_ms), transaction.writer),
         *(None if number == -1 else number for number in numbers),
-        *(one.transactional_id, one.query_id, one.batch_id, "COMMIT" if one.commit else "ABORT"),
-        " ".join(f"{topic}:{count}" for topic, count in one.records.items()),
+        *(
+            transaction.transactional_id,
+            transaction.query_id,
+            transaction.batch_id,
+            "COMMIT" if transaction.commit else "ABORT",
+        ),
+        " ".join(f"{topic}:{count}" for topic, count in transaction.records.items()),
         " ".join(offsets),
         " ".join(groups),
     )
 
 
-def _plain(one: Transaction) -> dict[str, object]:
+def _plain(transaction: Transaction) -> dict[str, object]:
     return {
-        "entry": one.seq,
-        "timestamp_ms": one.timestamp_ms,
-        "writer": one.writer,
-        **one.producer._asdict(),
-        "transactional_id": one.transactional_id,
-        "query_id": one.query_id,
-        "batch_id": one.batch_id,
-        "outcome": "COMMIT" if one.commit else "ABORT",
-        "records": one.records,
-        "offsets": [span._asdict() for span in one.spans],
+        "entry": transaction.seq,
+        "timestamp_ms": transaction.timestamp_ms,
+        "writer": transaction.writer,
+        **transaction.producer._asdict(),
+        "transactional_id": transaction.transactional_id,
+        "query_id": transaction.query_id,
+        "batch_id": transaction.batch_id,
+        "outcome": "COMMIT" if transaction.commit else "ABORT",
+        "records": transaction.records,
+        "offsets": [span._asdict() for span in transaction.spans],
         "groups": {
             group: {str(at): offset for at, offset in offsets.items()}
-            for group, offsets in one.groups.items()
+            for group, offsets in transaction.groups.items()
         },
     }
 
 
-def _print_lines(found: Changes) -> None:
-    for name, (before, after) in found.topics.items():
+def _print_lines(changes: Changes) -> None:
+    for name, (before, after) in changes.topics.items():
         print_json({"kind": "topic", "topic": name, "before": before, "after": after})
-    for one in found.partitions:
-        print_json({"kind": "partition", **one._asdict()})
-    for (group, topic, number), (before, after) in found.offsets.items():
+    for partition in changes.partitions:
+        print_json({"kind": "partition", **partition._asdict()})
+    for (group, topic, number), (before, after) in changes.offsets.items():
         print_json(
             {
                 "kind": "offset",
@@ -233,34 +238,40 @@ def _print_lines(found: Changes) -> None:
                 "after": after,
             }
         )
-    for producer, (before, after) in found.producers.items():
+    for producer, (before, after) in changes.producers.items():
         print_json({"kind": "producer", "producer_id": producer, "before": before, "after": after})
 
 
-def _print_changes(found: Changes) -> None:
-    print(f"from entry {found.first} to entry {found.last}")
-    for name, (before, after) in found.topics.items():
-        what = "created" if before is None else "deleted" if after is None else "altered"
-        print(f"topic {name}: {what}")
-    if found.partitions:
+def _print_changes(changes: Changes) -> None:
+    print(f"from entry {changes.first} to entry {changes.last}")
+    for name, (before, after) in changes.topics.items():
+        change = "created" if before is None else "deleted" if after is None else "altered"
+        print(f"topic {name}: {change}")
+    if changes.partitions:
         print_table(
             CHANGED_PARTITIONS,
             [
-                (one.topic, one.partition, *_arrows(one.before, one.after), one.committed, one.aborted)
-                for one in found.partitions
+                (
+                    partition.topic,
+                    partition.partition,
+                    *_arrows(partition.before, partition.after),
+                    partition.committed,
+                    partition.aborted,
+                )
+                for partition in changes.partitions
             ],
         )
-    if found.offsets:
+    if changes.offsets:
         print_table(
             CHANGED_OFFSETS,
-            [(*at, _arrow(*pair)) for at, pair in found.offsets.items()],
+            [(*at, _arrow(*pair)) for at, pair in changes.offsets.items()],
         )
-    if found.producers:
+    if changes.producers:
         print_table(
             CHANGED_PRODUCERS,
             [
                 (number, (after or before or _NONE)[0], *_arrows((before or _NONE)[1:], (after or _NONE)[1:]))
-                for number, (before, after) in found.producers.items()
+                for number, (before, after) in changes.producers.items()
             ],
         )
 
@@ -276,7 +287,7 @@ def _arrows(before: tuple[object, ...] | None, after: tuple[object, ...] | None)
 def _arrow(before: object, after: object) -> str:
     if before == after:
         return f"{before}"
-    return " -> ".join(NOTHING if one is None else str(one) for one in (before, after))
+    return " -> ".join(NOTHING if value is None else str(value) for value in (before, after))
 
 
 def _readable(line: dict[str, Any]) -> str:

@@ -44,8 +44,8 @@ def seconds_of(text: str) -> float:
 
 
 def _steps_of(incomplete: str) -> list[str]:
-    done, comma, begun = incomplete.rpartition(",")
-    return [f"{done}{comma}{step}" for step in STEPS if step.startswith(begun)]
+    before, comma, prefix = incomplete.rpartition(",")
+    return [f"{before}{comma}{step}" for step in STEPS if step.startswith(prefix)]
 
 
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
@@ -105,11 +105,11 @@ def maintain(
     from spark_eos.maintenance.rolling import TAIL_ROWS
     from spark_eos.protocol.rules.sealing import PAGE_ROWS
 
-    chosen = check_steps(commas(only) or STEPS)
+    steps = check_steps(commas(only) or STEPS)
     with stoppable() as stop, Progress() as progress:
         maintainer = Maintainer(
             open_log(url, command_config),
-            only=chosen,
+            only=steps,
             dry_run=dry_run,
             min_age_s=min_age,
             trust_clock=trust_clock,
@@ -132,13 +132,13 @@ def _pass(maintainer: Maintainer, progress: Progress, *, wait: bool, as_json: bo
     """One pass, with a line for each step; the last error. With --watch it tries again, unless the log is gone."""
     failed = None
     try:
-        for done in maintainer.run(wait=wait):
+        for result in maintainer.run(wait=wait):
             progress.clear()
-            failed = done.error or failed
+            failed = result.error or failed
             if as_json:
-                print_json({"step": done.step, "text": done.text, "failed": done.error is not None})
+                print_json({"step": result.step, "text": result.text, "failed": result.error is not None})
             else:
-                print(f"{done.step:<10} {done.text}")
+                print(f"{result.step:<10} {result.text}")
             sys.stdout.flush()
     except NotALogError:
         raise
@@ -170,23 +170,23 @@ def vacuum(
             tell=teller(stop, progress),
         )
         if dry_run:
-            left = cleaner.look()
+            garbage = cleaner.look()
             progress.clear()
             if as_json:
-                for one in left:
-                    print_json({"kind": one.kind, "name": one.name, "bytes": one.size})
+                for item in garbage:
+                    print_json({"kind": item.kind, "name": item.name, "bytes": item.size})
                 return
-            if left:
-                print_table(LEFT, [(one.kind, one.name, one.size) for one in left])
-            total = size_text(sum(one.size for one in left))
-            print(f"{counted(len(left), 'object')}, {total}: nothing was changed")
+            if garbage:
+                print_table(LEFT, [(item.kind, item.name, item.size) for item in garbage])
+            total = size_text(sum(item.size for item in garbage))
+            print(f"{counted(len(garbage), 'object')}, {total}: nothing was changed")
             return
-        done = cleaner.run()
+        summary = cleaner.run()
         progress.clear()
         if as_json:
-            print_json({"objects": done.objects, "bytes": done.size})
+            print_json({"objects": summary.objects, "bytes": summary.size})
         else:
-            print(f"deleted {counted(sum(done.objects.values()), 'object')}, {size_text(done.size)}")
+            print(f"deleted {counted(sum(summary.objects.values()), 'object')}, {size_text(summary.size)}")
 
 
 @app.command("delete-records", cls=Command)
@@ -234,10 +234,10 @@ def _offsets_of(path: str) -> dict[TopicPartition, int]:
 
 
 def _place(text: str) -> tuple[TopicPartition, int]:
-    found = re.fullmatch(r"(.+):([0-9]{1,9})=(-1|[0-9]{1,18})", text, re.ASCII)
-    if found is None:
+    match = re.fullmatch(r"(.+):([0-9]{1,9})=(-1|[0-9]{1,18})", text, re.ASCII)
+    if match is None:
         raise typer.BadParameter(f"{text!r} is not TOPIC:PARTITION=OFFSET", param_hint="'--to'")
-    return TopicPartition(found[1], int(found[2])), int(found[3])
+    return TopicPartition(match[1], int(match[2])), int(match[3])
 
 
 # -- Stopping -------------------------------------------------------------------------------------------
@@ -300,11 +300,11 @@ def sleep(seconds: float, stop: _Stop, progress: Progress) -> None:
     """Wait for the next pass, unless the command has to end."""
     end = time.monotonic() + seconds
     while True:
-        rest = end - time.monotonic()
+        remaining_s = end - time.monotonic()
         if stop.signal is not None:
             raise _Stopped
-        if rest <= 0:
+        if remaining_s <= 0:
             return
         if progress.in_place:
-            progress.show(f"next pass in {rest:.0f} s")
-        time.sleep(min(rest, 0.2))
+            progress.show(f"next pass in {remaining_s:.0f} s")
+        time.sleep(min(remaining_s, 0.2))

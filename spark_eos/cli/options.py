@@ -39,14 +39,14 @@ __all__ = [
 ]
 
 
-def _place(given: str | list[str]) -> str | list[str]:
+def _place(urls: str | list[str]) -> str | list[str]:
     """Refuse what other commands take in the place of a log: the address of a server."""
     from spark_eos.storage.urls import SERVER
 
-    for url in [given] if isinstance(given, str) else given or ():
+    for url in [urls] if isinstance(urls, str) else urls or ():
         if SERVER.fullmatch(url):
             raise typer.BadParameter(f"{url!r} is a server, and there are none: give the log's folder or URL")
-    return given
+    return urls
 
 
 Url = Annotated[str, typer.Argument(metavar="URL", help="The log: a folder or a URL.", callback=_place)]
@@ -135,7 +135,7 @@ def properties_file(path: str | None, option: str = "--command-config") -> dict[
             lines = [line.strip() for line in file]
     except (OSError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"{path!r} cannot be read: {error}", param_hint=f"'{option}'") from None
-    found = {}
+    settings = {}
     for number, line in enumerate(lines, 1):
         name, sign, value = line.partition("=")
         if line and not line.startswith("#"):
@@ -143,8 +143,8 @@ def properties_file(path: str | None, option: str = "--command-config") -> dict[
                 raise typer.BadParameter(
                     f"line {number} of {path!r} is not NAME=VALUE", param_hint=f"'{option}'"
                 )
-            found[name.strip()] = value.strip()
-    return found
+            settings[name.strip()] = value.strip()
+    return settings
 
 
 def name_value(text: str, option: str) -> tuple[str, str]:
@@ -164,31 +164,31 @@ def partitions(texts: Iterable[str] | None) -> list[TopicPartition | str]:
     """Kafka's ``--topic TOPIC`` or ``--topic TOPIC:0,1``, any number of times."""
     from spark_eos.protocol.types import TopicPartition
 
-    found: list[TopicPartition | str] = []
+    selection: list[TopicPartition | str] = []
     for text in texts or ():
         topic, colon, numbers = text.partition(":")
         try:
-            found += (
+            selection += (
                 [TopicPartition(topic, int(number)) for number in numbers.split(",")] if colon else [topic]
             )
         except ValueError:
             raise typer.BadParameter(f"{text!r} is not TOPIC or TOPIC:0,1", param_hint="'--topic'") from None
-    return found
+    return selection
 
 
-def at_most_one(given: Mapping[str, object]) -> None:
-    """Refuse two of these options together. ``given`` has their values; None, False and [] are those not given."""
-    named = [
-        name for name, value in given.items() if value is not None and value is not False and value != []
+def at_most_one(options: Mapping[str, object]) -> None:
+    """Refuse two of these options together. ``options`` has their values; None, False and [] are those not given."""
+    names = [
+        name for name, value in options.items() if value is not None and value is not False and value != []
     ]
-    if len(named) > 1:
+    if len(names) > 1:
         raise typer.BadParameter(
-            f"it cannot be used with {named[0]}; give one of them", param_hint=f"'{named[1]}'"
+            f"it cannot be used with {names[0]}; give one of them", param_hint=f"'{names[1]}'"
         )
 
 
-def exactly_one(given: Mapping[str, object]) -> None:
+def exactly_one(options: Mapping[str, object]) -> None:
     """As `at_most_one`, and refuse none of them, too."""
-    at_most_one(given)
-    if all(value is None or value is False or value == [] for value in given.values()):
-        raise typer.BadParameter(f"give one of {', '.join(given)}")
+    at_most_one(options)
+    if all(value is None or value is False or value == [] for value in options.values()):
+        raise typer.BadParameter(f"give one of {', '.join(options)}")

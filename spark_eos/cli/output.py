@@ -17,9 +17,9 @@ PAGES = "https://github.com/spark-eos/spark-eos/blob/main/docs/"
 """Where the pages are that commands name."""
 
 
-def counted(number: int, one: str, many: str = "") -> str:
-    """A number and what is counted: ``1 file``, ``2 files``. ``many``: the plural, if it is not ``one`` and an s."""
-    return f"{number} {one if number == 1 else many or f'{one}s'}"
+def counted(number: int, singular: str, plural: str = "") -> str:
+    """A number and what is counted: ``1 file``, ``2 files``. ``plural`` is by default ``singular`` and an s."""
+    return f"{number} {singular if number == 1 else plural or f'{singular}s'}"
 
 
 def print_json(value: Mapping[str, object]) -> None:
@@ -63,8 +63,8 @@ def _draw(header: list[str], rows: list[list[str]]) -> None:
         table.add_column(Text(name), justify="right" if is_number else "left", no_wrap=True)
     for row in rows:
         table.add_row(*map(Text, row))
-    needed = console.measure(table, options=console.options.update(max_width=sys.maxsize)).maximum
-    if needed <= console.width:
+    width = console.measure(table, options=console.options.update(max_width=sys.maxsize)).maximum
+    if width <= console.width:
         console.print(table)
         return
     if not rows:

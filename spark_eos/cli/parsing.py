@@ -86,14 +86,18 @@ class Command(TyperCommand):
         options = {name[2:]: name for param in self.params for name in param.opts if name.startswith("--")}
         arguments = [param.name.upper() for param in self.params if param.param_type_name == "argument"]
         takes = f"{ctx.command_path} takes {' '.join(arguments)} and options"
-        bare = next((one for one in args if one in options), extra)
+        bare = next((argument for argument in args if argument in options), extra)
         near = nearest(bare, options)
         if near:
             ctx.fail(f"{bare!r} is no argument here; did you mean {options[near]}? {takes}")
         # What a command with more arguments is about is among them.
         is_name = "/" not in extra and not arguments[1:]
-        named = [name for name in options.values() if is_name and name in _NAMING]
-        hint = f"did you mean {named[0]} {extra}?" if named else f"they are {', '.join(options.values())}"
+        name_options = [name for name in options.values() if is_name and name in _NAMING]
+        hint = (
+            f"did you mean {name_options[0]} {extra}?"
+            if name_options
+            else f"they are {', '.join(options.values())}"
+        )
         ctx.fail(f"{extra!r} is an argument too many: {takes}; {hint}")
 
 
@@ -128,9 +132,9 @@ class Commands(TyperGroup):
     def _refuse_options(self, ctx: Any, args: list[str]) -> None:
         """End with a usage error if a command is named as an option, as Kafka's tools have it."""
         if args and args[0] not in self.commands and not ctx.resilient_parsing:
-            for named in args:
-                if named.startswith("--") and named[2:] in self.commands:
-                    ctx.fail(f"No such option {named!r}: write {ctx.command_path} {named[2:]}")
+            for argument in args:
+                if argument.startswith("--") and argument[2:] in self.commands:
+                    ctx.fail(f"No such option {argument!r}: write {ctx.command_path} {argument[2:]}")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command that ``args`` begins with."""
@@ -151,23 +155,23 @@ class Commands(TyperGroup):
 
     def _near(self, ctx: Any, name: str) -> str | None:
         """Commands that have these words in their names, or begin their help with them; or one of nearly this name."""
-        asked = _stems(name)
-        for here in self.commands:
-            if _stems(here) == asked:
-                return f"did you mean {here}?"
+        stems = _stems(name)
+        for command_name in self.commands:
+            if _stems(command_name) == stems:
+                return f"did you mean {command_name}?"
         every = [*_paths(ctx.find_root().command)]
-        found = [
+        paths = [
             path
             for path, _ in every
-            if asked <= _stems(" ".join(path)) and not asked <= _stems(" ".join(path[:-1]))
+            if stems <= _stems(" ".join(path)) and not stems <= _stems(" ".join(path[:-1]))
         ]
-        found += [
+        paths += [
             path
-            for path, one in every
-            if path not in found and asked == _stems((one.help or "").split(" ")[0])
+            for path, command in every
+            if path not in paths and stems == _stems((command.help or "").split(" ")[0])
         ]
-        if found:
-            return f"there is {', '.join(' '.join(['eoslog', *path]) for path in found[:_MOST_HINTS])}"
+        if paths:
+            return f"there is {', '.join(' '.join(['eoslog', *path]) for path in paths[:_MOST_HINTS])}"
         return suggestion(name, self.commands) if nearest(name, self.commands) else None
 
 
@@ -181,9 +185,9 @@ def _stems(text: str) -> set[str]:
 
 def _paths(command: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """The names of all commands, each after those that it stands under, and the command."""
-    for name, one in getattr(command, "commands", {}).items():
-        yield (*before, name), one
-        yield from _paths(one, (*before, name))
+    for name, subcommand in getattr(command, "commands", {}).items():
+        yield (*before, name), subcommand
+        yield from _paths(subcommand, (*before, name))
 
 
 class ListedCommands(Commands):

@@ -37,10 +37,10 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self.clear()
 
-    def count(self, what: str, done: int, of: int) -> None:
+    def count(self, label: str, done: int, of: int) -> None:
         """``done`` things are done, of ``of``; of an unknown number, if ``of`` is not larger."""
         if self._is_due():
-            text = f"{what}: {done} of {of}" if of > done else f"{what}: {done}"
+            text = f"{label}: {done} of {of}" if of > done else f"{label}: {done}"
             self._show(text, done, of if of > done else None)
 
     def show(self, text: str) -> None:

@@ -149,15 +149,15 @@ def find_hanging(
     """List open transactions that are past their timeout."""
     if max_transaction_timeout < 0:
         raise ConfigError("--max-transaction-timeout must be at least 0 minutes")
-    found = admin(url, command_config).find_hanging_transactions(
+    overdue = admin(url, command_config).find_hanging_transactions(
         topic, partition, max_transaction_timeout * _MINUTE_MS
     )
     if as_json:
-        for hanging in found:
+        for hanging in overdue:
             starts = [{**at._asdict(), "start_offset": start} for at, start in hanging.start_offsets.items()]
             print_json({**asdict(hanging), "start_offsets": starts})
         return
-    print_table(HANGING, [row for hanging in found for row in _hanging_rows(hanging)])
+    print_table(HANGING, [row for hanging in overdue for row in _hanging_rows(hanging)])
 
 
 def _hanging_rows(hanging: HangingTransaction) -> list[tuple[object, ...]]:
@@ -247,14 +247,14 @@ def resolve(
     print_table(RESOLVED, [*waiting.items()])
 
 
-def _print_done(what: str, after: TransactionDescription, *, as_json: bool) -> None:
+def _print_done(prefix: str, after: TransactionDescription, *, as_json: bool) -> None:
     if as_json:
         print_json(_as_json(after))
         return
     number = "none" if after.number < 0 else f"{after.number} is {after.state}"
     print(
         f"transactional.id {after.transactional_id} (producer {after.producer_id}, now at epoch {after.epoch}): "
-        f"{what} {number}"
+        f"{prefix} {number}"
     )
 
 

@@ -66,8 +66,8 @@ def verify(
 
         summary = check(url, show, repair=repair, quick=quick, progress=progress.count, settings=settings)
     if as_json:
-        found = {verdict.value: count for verdict, count in summary.found.items()}
-        print_json({**asdict(summary), "found": found, "quick": quick})
+        counts = {verdict.value: count for verdict, count in summary.found.items()}
+        print_json({**asdict(summary), "found": counts, "quick": quick})
     else:
         _print_summary(summary, quick=quick)
     sys.stdout.flush()

@@ -58,14 +58,16 @@ def move(
 
     with Progress() as progress:
         mover = DataMover(open_log(url, command_config), to or "", min_age_s=min_age, progress=progress.count)
-        done = mover.look() if dry_run else mover.run()
+        summary = mover.look() if dry_run else mover.run()
     if as_json:
-        print_json({**done._asdict(), "dry_run": dry_run})
+        print_json({**summary._asdict(), "dry_run": dry_run})
         return
     if dry_run:
-        print(f"would copy {counted(done.files, 'file')} of {size_text(done.bytes)} to {done.location}")
+        print(
+            f"would copy {counted(summary.files, 'file')} of {size_text(summary.bytes)} to {summary.location}"
+        )
         return
     print(
-        f"the data files are at {done.location}. Copied: {counted(done.files, 'file')} of {size_text(done.bytes)}; "
-        f"deleted at the old place: {done.deleted}"
+        f"the data files are at {summary.location}. Copied: {counted(summary.files, 'file')} of "
+        f"{size_text(summary.bytes)}; deleted at the old place: {summary.deleted}"
     )

@@ -166,7 +166,7 @@ def consume(
     form = print_format(
         [*(f"{name}=true" for name, is_on in switches.items() if is_on), *(print_property or ())]
     )
-    chosen = Format.JSON if as_json else format_
+    record_format = Format.JSON if as_json else format_
     settings = {
         "client.id": "eoslog",
         "auto.offset.reset": place if isinstance(place, str) else "earliest",
@@ -184,9 +184,11 @@ def consume(
             from spark_eos.clients.consumer.consumer import Consumer
 
             with Consumer(url, settings) as consumer:
-                known = _known(url, settings, topic)
-                renderer = _renderer(known, chosen, form, _skip if skip_message_on_error else None)
-                reading = _Reading(consumer, known, renderer, is_group=group is not None)
+                existing_topic = _known(url, settings, topic)
+                renderer = _renderer(
+                    existing_topic, record_format, form, _skip if skip_message_on_error else None
+                )
+                reading = _Reading(consumer, existing_topic, renderer, is_group=group is not None)
                 reading.begin(partition, place)
                 is_bounded = timeout_ms is None and not follow
                 reading.run(interrupts, max_messages, timeout_ms, is_bounded=is_bounded)
@@ -234,26 +236,28 @@ def _skip(error: Exception) -> None:
     print(f"eoslog: passed over: {error}", file=sys.stderr)
 
 
-def _renderer(topic: Topic, wanted: Format | None, form: PrintFormat, on_error: OnError | None) -> Renderer:
+def _renderer(
+    topic: Topic, format_option: Format | None, form: PrintFormat, on_error: OnError | None
+) -> Renderer:
     from spark_eos.cli.console.rendering import rendered_json, rendered_text
     from spark_eos.log.topics import codec_of
 
     codec = codec_of(topic)
     is_avro = codec is not None and codec.payload == "avro"
-    chosen = wanted or (
+    record_format = format_option or (
         Format.JSON if topic.schemas and form == PrintFormat() else Format.AVRO if is_avro else Format.TEXT
     )
-    if chosen is Format.AVRO and not is_avro:
+    if record_format is Format.AVRO and not is_avro:
         raise ConfigError(
             f"--format avro: the values of topic {topic.name!r} are not Avro (its setting value.format)"
         )
-    if chosen is Format.HEX and topic.schemas:
+    if record_format is Format.HEX and topic.schemas:
         raise ConfigError(f"--format hex: topic {topic.name!r} has columns; use --format json")
-    if chosen is not Format.JSON:
+    if record_format is not Format.JSON:
         # JSON without a header is printed as it is stored.
-        is_raw = chosen is Format.TEXT and (is_avro or codec is None or codec.format == "json")
-        decoder = None if chosen is Format.HEX or is_raw else codec
-        return rendered_text(form, is_hex=chosen is Format.HEX, codec=decoder, on_error=on_error)
+        is_raw = record_format is Format.TEXT and (is_avro or codec is None or codec.format == "json")
+        decoder = None if record_format is Format.HEX or is_raw else codec
+        return rendered_text(form, is_hex=record_format is Format.HEX, codec=decoder, on_error=on_error)
     if form != PrintFormat():
         raise ConfigError(
             "--property, --key, --headers and --timestamp are not for JSON: a record has all its fields"
@@ -294,10 +298,10 @@ class _Reading:
         elif place == "latest":
             consumer.seek_to_end()
         elif isinstance(place, tuple):
-            found = consumer.offsets_for_times(dict.fromkeys(places, place[0]))
+            first_records = consumer.offsets_for_times(dict.fromkeys(places, place[0]))
             for at in places:
-                one = found[at]
-                consumer.seek(at, self._left[at] if one is None else one.offset)
+                record = first_records[at]
+                consumer.seek(at, self._left[at] if record is None else record.offset)
         elif isinstance(place, int):
             starts = consumer.beginning_offsets(places)
             for at in places:
@@ -371,8 +375,8 @@ class _Reading:
     def _is_past_end(self, table: pa.Table) -> bool:
         """Whether all is printed that was there at the start: a writer may go on for ever."""
         prefix = "_" if "_topic" in table.column_names else ""
-        seen = table.select([f"{prefix}partition", f"{prefix}offset"]).group_by(f"{prefix}partition")
-        for row in seen.aggregate([(f"{prefix}offset", "max")]).to_pylist():
+        by_partition = table.select([f"{prefix}partition", f"{prefix}offset"]).group_by(f"{prefix}partition")
+        for row in by_partition.aggregate([(f"{prefix}offset", "max")]).to_pylist():
             number, offset = row[f"{prefix}partition"], row[f"{prefix}offset_max"]
             for at in [at for at, end in self._left.items() if at.partition == number and offset + 1 >= end]:
                 del self._left[at]

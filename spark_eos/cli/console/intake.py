@@ -75,22 +75,22 @@ class TextLines(Intake):
     def _cut_headers(
         self, lines: Sequence[bytes | None], first: int
     ) -> tuple[list[bytes | None], list[list[dict[str, Any]] | None]]:
-        rest: list[bytes | None] = []
+        bodies: list[bytes | None] = []
         headers: list[list[dict[str, Any]] | None] = []
         for number, line in enumerate(lines, first):
-            before, found, after = (line or b"").partition(self._form.headers_delimiter)
-            if not found and not self._form.ignore_error:
+            before, delimiter, after = (line or b"").partition(self._form.headers_delimiter)
+            if not delimiter and not self._form.ignore_error:
                 raise _wrong(number, f"no headers delimiter {_text(self._form.headers_delimiter)}")
-            rest.append(after if found else line)
-            is_none = not found or not before or before == self._form.null_marker
+            bodies.append(after if delimiter else line)
+            is_none = not delimiter or not before or before == self._form.null_marker
             headers.append(None if is_none else self._headers(before, number))
-        return rest, headers
+        return bodies, headers
 
     def _headers(self, text: bytes, number: int) -> list[dict[str, Any]]:
         listed = []
         for pair in text.split(self._form.headers_separator):
-            name, found, value = pair.partition(self._form.headers_key_separator)
-            if not found and not self._form.ignore_error:
+            name, separator, value = pair.partition(self._form.headers_key_separator)
+            if not separator and not self._form.ignore_error:
                 raise _wrong(
                     number,
                     f"no header key separator {_text(self._form.headers_key_separator)} in {_text(pair)}",
@@ -99,7 +99,7 @@ class TextLines(Intake):
                 key = name.decode()
             except UnicodeDecodeError:
                 raise _wrong(number, f"the name of header {_text(name)} is not UTF-8") from None
-            is_null = not found or value == self._form.null_marker
+            is_null = not separator or value == self._form.null_marker
             listed.append({"key": key, "value": None if is_null else value})
         return listed
 
@@ -109,11 +109,11 @@ class TextLines(Intake):
         separator, marker = self._form.key_separator, self._form.null_marker
         cut = [(line or b"").partition(separator) for line in lines]
         if not self._form.ignore_error:
-            for number, (_, found, _) in enumerate(cut, first):
-                if not found:
+            for number, (_, delimiter, _) in enumerate(cut, first):
+                if not delimiter:
                     raise _wrong(number, f"no key separator {_text(separator)}")
-        values = [after if found else before for before, found, after in cut]
-        keys = [before if found and before != marker else None for before, found, _ in cut]
+        values = [after if delimiter else before for before, delimiter, after in cut]
+        keys = [before if delimiter and before != marker else None for before, delimiter, _ in cut]
         return [*values], keys
 
 
@@ -127,27 +127,27 @@ class JsonRecords(Intake):
 
     def rows(self, lines: Sequence[bytes], first: int) -> pa.RecordBatch:
         """One row for each line."""
-        found: dict[str, list[Any]] = {name: [] for name in self._NAMES[:5]}
+        columns: dict[str, list[Any]] = {name: [] for name in self._NAMES[:5]}
         for number, line in enumerate(lines, first):
-            given = _object(line, number)
-            for name in given:
+            record = _object(line, number)
+            for name in record:
                 if name not in self._NAMES:
                     raise _wrong(
                         number,
                         f"a record has no field {name!r}; {suggestion(name, self._NAMES)}. With --format text a line "
                         "is sent as it is",
                     )
-            for name, column in found.items():
+            for name, column in columns.items():
                 try:
-                    column.append(self._field(name, given.get(name)))
+                    column.append(self._field(name, record.get(name)))
                 except (ValueError, TypeError, OverflowError) as error:
                     raise _wrong(number, f"{name}: {error}") from None
         types = (pa.binary(), pa.binary(), _HEADERS, TIMESTAMP_TYPE, pa.int32())
         return pa.record_batch(
             {
                 name: pa.array(column, type_)
-                for (name, column), type_ in zip(found.items(), types, strict=True)
-                if name == "value" or any(one is not None for one in column)
+                for (name, column), type_ in zip(columns.items(), types, strict=True)
+                if name == "value" or any(value is not None for value in column)
             }
         )
 
@@ -173,42 +173,42 @@ class TypedRows(Intake):
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._columns = [(field.name, from_json(field.type), field.nullable) for field in schema]
-        self._known = {*schema.names, *self._PLACES}
+        self._names = {*schema.names, *self._PLACES}
 
     def rows(self, lines: Sequence[bytes], first: int) -> pa.RecordBatch:
         """One row for each line."""
-        given = [_object(line, number) for number, line in enumerate(lines, first)]
-        for number, row in enumerate(given, first):
-            if not self._known.issuperset(row):
-                name = next(name for name in row if name not in self._known)
+        objects = [_object(line, number) for number, line in enumerate(lines, first)]
+        for number, row in enumerate(objects, first):
+            if not self._names.issuperset(row):
+                name = next(name for name in row if name not in self._names)
                 raise _wrong(
                     number, f"the topic has no column {name!r}; {suggestion(name, self._schema.names)}"
                 )
         columns = {
-            field.name: pa.array(self._column(name, convert, given, first, nullable), field.type)
+            field.name: pa.array(self._column(name, convert, objects, first, nullable), field.type)
             for field, (name, convert, nullable) in zip(self._schema, self._columns, strict=True)
         }
         for name, target, bits, type_ in (
             ("_timestamp", "_timestamp", 63, TIMESTAMP_TYPE),
             ("_partition", "partition", 31, pa.int32()),
         ):
-            if any(row.get(name) is not None for row in given):
+            if any(row.get(name) is not None for row in objects):
                 if target in columns:
                     raise _wrong(
                         first, "the topic has a column 'partition': give --partition, not _partition"
                     )
                 numbers = self._column(
-                    name, lambda value, bits=bits: None if value is None else _number(value, bits), given, first
+                    name, lambda value, bits=bits: None if value is None else _number(value, bits), objects, first
                 )  # fmt: skip
                 columns[target] = pa.array(numbers, type_)
         return pa.record_batch(columns)
 
     @staticmethod
     def _column(
-        name: str, convert: Any, given: Sequence[dict[str, Any]], first: int, nullable: bool = True
+        name: str, convert: Any, objects: Sequence[dict[str, Any]], first: int, nullable: bool = True
     ) -> list[Any]:
         column = []
-        for number, row in enumerate(given, first):
+        for number, row in enumerate(objects, first):
             value = row.get(name)
             if value is None and not nullable:
                 raise _wrong(number, f"column {name}: it is missing or null, and the column allows no null")
@@ -230,12 +230,12 @@ def _encoded(codec: ValueCodec, line: bytes | None, number: int) -> bytes | None
 
 def _object(line: bytes, number: int) -> dict[str, Any]:
     try:
-        found = loads(line)
+        value = loads(line)
     except (ValueError, RecursionError) as error:
         raise _wrong(number, f"it is no JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise _wrong(number, f"expected a JSON object, found {line[:40].decode(errors='replace')!r}")
-    return found
+    return value
 
 
 def _header(pair: Any) -> dict[str, Any]:

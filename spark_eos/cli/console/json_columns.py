@@ -90,7 +90,7 @@ def to_json(type_: pa.DataType) -> Convert | None:
         return _duration
     if types.is_list(type_):
         item = to_json(type_.value_type)
-        return None if item is None else lambda value: [_applied(item, one) for one in value]
+        return None if item is None else lambda value: [_applied(item, element) for element in value]
     if types.is_map(type_):
         entries = partial(_entries, key=to_json(type_.key_type), item=to_json(type_.item_type))
         return partial(_object, entries=entries) if types.is_string(type_.key_type) else entries
@@ -98,7 +98,7 @@ def to_json(type_: pa.DataType) -> Convert | None:
         parts = {field.name: to_json(field.type) for field in type_}
         if not any(parts.values()):
             return None
-        return lambda value: {name: _applied(parts[name], one) for name, one in value.items()}
+        return lambda value: {name: _applied(parts[name], field_value) for name, field_value in value.items()}
     return None
 
 
@@ -120,7 +120,7 @@ def _from_json(type_: pa.DataType) -> Convert:
         return _microseconds
     if types.is_list(type_):
         item = from_json(type_.value_type)
-        return lambda value: [_named(item, one, f"[{at}]") for at, one in enumerate(_list(value))]
+        return lambda value: [_named(item, element, f"[{at}]") for at, element in enumerate(_list(value))]
     if types.is_map(type_):
         return partial(_pairs, key=_from_json(type_.key_type), item=from_json(type_.item_type))
     if types.is_struct(type_):
@@ -154,9 +154,9 @@ def _date(days: int) -> object:
 
 
 def _time(nanoseconds: int) -> str:
-    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+    seconds, nanos = divmod(nanoseconds, 1_000_000_000)
     text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    return f"{text}.{rest:09}".rstrip("0") if rest else text
+    return f"{text}.{nanos:09}".rstrip("0") if nanos else text
 
 
 def _timestamp(microseconds: int, *, zoned: bool) -> object:
@@ -168,20 +168,20 @@ def _timestamp(microseconds: int, *, zoned: bool) -> object:
 
 
 def _duration(microseconds: int) -> str:
-    seconds, rest = divmod(abs(microseconds), 1_000_000)
-    fraction = f".{rest:06}".rstrip("0") if rest else ""
+    seconds, micros = divmod(abs(microseconds), 1_000_000)
+    fraction = f".{micros:06}".rstrip("0") if micros else ""
     return f"{'-' if microseconds < 0 else ''}PT{seconds}{fraction}S"
 
 
 def _entries(value: list[tuple[Any, Any]], *, key: Convert | None, item: Convert | None) -> object:
-    return [[_applied(key, one), _applied(item, other)] for one, other in value]
+    return [[_applied(key, map_key), _applied(item, map_value)] for map_key, map_value in value]
 
 
 def _object(value: list[tuple[Any, Any]], *, entries: Convert) -> object:
     """An object, unless a key is there twice."""
-    found = entries(value)
-    names = dict(found)
-    return names if len(names) == len(found) else found
+    pairs = entries(value)
+    names = dict(pairs)
+    return names if len(names) == len(pairs) else pairs
 
 
 # -- From JSON ------------------------------------------------------------------------------------------
@@ -199,10 +199,10 @@ def _named(convert: Convert, value: Any, name: str) -> Any:
         raise ValueError(f"{name}: {error}") from None
 
 
-def _expect(value: Any, kind: type, what: str) -> Any:
+def _expect(value: Any, kind: type, form: str) -> Any:
     if isinstance(value, kind):
         return value
-    raise ValueError(f"expected {what}, found {_shown(value)}")
+    raise ValueError(f"expected {form}, found {_shown(value)}")
 
 
 def _text(value: Any) -> str:
@@ -216,8 +216,8 @@ def _text(value: Any) -> str:
 
 
 def _list(value: Any) -> list[Any]:
-    found: list[Any] = _expect(value, list, "an array")
-    return found
+    items: list[Any] = _expect(value, list, "an array")
+    return items
 
 
 def _struct(value: Any, *, parts: dict[str, Convert]) -> dict[str, Any]:
@@ -231,10 +231,12 @@ def _struct(value: Any, *, parts: dict[str, Convert]) -> dict[str, Any]:
 def _pairs(value: Any, *, key: Convert, item: Convert) -> list[tuple[Any, Any]]:
     pairs = [*value.items()] if isinstance(value, dict) else value
     if not isinstance(pairs, list) or not all(
-        isinstance(one, (list, tuple)) and len(one) == 2 for one in pairs
+        isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs
     ):
         raise ValueError(f"expected an object or an array of [key, value], found {_shown(value)}")
-    return [(_named(key, one, "key"), _named(item, other, str(one))) for one, other in pairs]
+    return [
+        (_named(key, map_key, "key"), _named(item, map_value, str(map_key))) for map_key, map_value in pairs
+    ]
 
 
 def _exact(value: Any) -> Any:
@@ -244,20 +246,20 @@ def _exact(value: Any) -> Any:
 
 
 def _nanoseconds(value: Any) -> int:
-    found = _TIME.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
+    match = _TIME.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
         raise ValueError(f"expected a time such as 13:05:00.25, found {_shown(value)}")
-    hours, minutes, seconds = map(int, found.group(1, 2, 3))
-    return ((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + int((found[4] or "").ljust(9, "0"))
+    hours, minutes, seconds = map(int, match.group(1, 2, 3))
+    return ((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + int((match[4] or "").ljust(9, "0"))
 
 
 def _microseconds(value: Any) -> int:
-    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
         raise ValueError(f"expected a duration such as PT1H30M or PT0.5S, found {_shown(value)}")
-    days, hours, minutes, seconds = (int(part or 0) for part in found.group(2, 3, 4, 5))
+    days, hours, minutes, seconds = (int(part or 0) for part in match.group(2, 3, 4, 5))
     whole = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    micros = whole * 1_000_000 + int((found[6] or "").ljust(6, "0"))
+    micros = whole * 1_000_000 + int((match[6] or "").ljust(6, "0"))
     if micros >= 2**63:
         raise ValueError(f"{value} is longer than a duration can be")
-    return -micros if found[1] else micros
+    return -micros if match[1] else micros

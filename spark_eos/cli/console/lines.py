@@ -19,7 +19,7 @@ def blocks(descriptor: int, before_waiting: Callable[[], None]) -> Iterator[list
 
     A last line without an end is a line. Raises `InvalidRecordError` for a line that no record can hold.
     """
-    begun: list[bytes] = []
+    fragments: list[bytes] = []
     length = count = 0
     while True:
         if not _is_ready(descriptor):
@@ -27,18 +27,18 @@ def blocks(descriptor: int, before_waiting: Callable[[], None]) -> Iterator[list
         data = os.read(descriptor, BLOCK_BYTES)
         if not data:
             break
-        whole, newline, rest = data.rpartition(b"\n")
+        head, newline, tail = data.rpartition(b"\n")
         if newline:
-            lines = b"".join([*begun, whole]).split(b"\n")
-            begun, length = [rest], len(rest)
+            lines = b"".join([*fragments, head]).split(b"\n")
+            fragments, length = [tail], len(tail)
             count += len(lines)
             yield lines
         else:
-            begun.append(data)
+            fragments.append(data)
             length += len(data)
             if length > _MAX_LINE_BYTES:
                 raise InvalidRecordError(f"line {count + 1} has more than {_MAX_LINE_BYTES} bytes")
-    last = b"".join(begun)
+    last = b"".join(fragments)
     if last:
         yield [last]
 

@@ -108,15 +108,15 @@ def produce(
             from spark_eos.clients.producer.producer import Producer
 
             with Producer(url, settings) as producer:
-                known = find_topic(url, settings, topic)
-                intake = _intake(known, topic, format_, form)
+                existing_topic = find_topic(url, settings, topic)
+                intake = _intake(existing_topic, topic, format_, form)
                 sending = Sending(producer, topic, partition)
                 is_transaction = "transactional.id" in settings
                 _write(producer, sending, intake, descriptor, interrupts, is_transaction=is_transaction)
     except Interrupted as interrupted:  # Before or after `_write`, which tells of its own.
         _stop(interrupted, "no line is in the log" if sending is None else sending.account())
     assert sending is not None
-    created = "" if known is not None or not sending.count else "; the topic is new"
+    created = "" if existing_topic is not None or not sending.count else "; the topic is new"
     written = f"{counted(sending.count, 'record')} written to topic {topic}{created}"
     with _told_elsewhere(written):
         if as_json:
@@ -169,31 +169,33 @@ def _input(file: str | None) -> Iterator[int]:
         yield opened.fileno()
 
 
-def _intake(known: Topic | None, name: str, wanted: Format | None, form: LineFormat) -> Intake:
+def _intake(topic: Topic | None, name: str, format_option: Format | None, form: LineFormat) -> Intake:
     from spark_eos.cli.console.intake import JsonRecords, TextLines, TypedRows
     from spark_eos.log.topics import codec_of, schema_of
 
-    schema = None if known is None else schema_of(known)
-    codec = None if known is None else codec_of(known)
+    schema = None if topic is None else schema_of(topic)
+    codec = None if topic is None else codec_of(topic)
     is_avro = codec is not None and codec.payload == "avro"
-    chosen = wanted or (Format.JSON if schema is not None else Format.AVRO if is_avro else Format.TEXT)
-    if chosen is Format.JSON and form != LineFormat():
+    record_format = format_option or (
+        Format.JSON if schema is not None else Format.AVRO if is_avro else Format.TEXT
+    )
+    if record_format is Format.JSON and form != LineFormat():
         raise ConfigError(
             "--property is for lines of text: in JSON, key and headers are fields of the object"
         )
     if schema is not None:
-        if chosen is not Format.JSON:
+        if record_format is not Format.JSON:
             raise ConfigError(
                 f"topic {name!r} has columns: use --format json, an object with them on each line"
             )
         return TypedRows(schema)
-    if chosen is Format.AVRO and not is_avro:
+    if record_format is Format.AVRO and not is_avro:
         raise ConfigError(
             f"--format avro: the values of topic {name!r} are not Avro (its setting value.format)"
         )
-    if chosen is Format.TEXT and is_avro:
+    if record_format is Format.TEXT and is_avro:
         raise ConfigError(f"the values of topic {name!r} are Avro: use --format avro or json")
-    return JsonRecords(codec) if chosen is Format.JSON else TextLines(form, codec)
+    return JsonRecords(codec) if record_format is Format.JSON else TextLines(form, codec)
 
 
 def _write(

@@ -46,40 +46,42 @@ class PrintFormat:
     null_literal: bytes = b"null"
 
 
-def line_format(given: Iterable[str] | None, option: str = "--property") -> LineFormat:
+def line_format(properties: Iterable[str] | None, option: str = "--property") -> LineFormat:
     """The properties of ``eoslog produce``."""
-    return LineFormat(**_read(given, LineFormat(), option, frozenset()))  # type: ignore[arg-type]
+    return LineFormat(**_read(properties, LineFormat(), option, frozenset()))  # type: ignore[arg-type]
 
 
-def print_format(given: Iterable[str] | None, option: str = "--property") -> PrintFormat:
+def print_format(properties: Iterable[str] | None, option: str = "--property") -> PrintFormat:
     """The properties of ``eoslog consume``. Deserializers of Java are passed over: ``--format`` says how."""
-    return PrintFormat(**_read(given, PrintFormat(), option, _IGNORED))  # type: ignore[arg-type]
+    return PrintFormat(**_read(properties, PrintFormat(), option, _IGNORED))  # type: ignore[arg-type]
 
 
-def client_settings(path: str | None, given: Iterable[str] | None, option: str) -> dict[str, str]:
+def client_settings(path: str | None, properties: Iterable[str] | None, option: str) -> dict[str, str]:
     """Settings of a client: those of the file ``--command-config``, and over them those of the command line."""
     settings = properties_file(path)
-    for text in given or ():
+    for text in properties or ():
         name, value = name_value(text, option)
         settings[name] = value
     return settings
 
 
 def _read(
-    given: Iterable[str] | None, defaults: LineFormat | PrintFormat, option: str, ignored: frozenset[str]
+    properties: Iterable[str] | None, defaults: LineFormat | PrintFormat, option: str, ignored: frozenset[str]
 ) -> dict[str, object]:
-    known: Mapping[str, object] = {name.replace("_", "."): value for name, value in vars(defaults).items()}
-    found: dict[str, object] = {}
-    for text in given or ():
+    default_values: Mapping[str, object] = {
+        name.replace("_", "."): value for name, value in vars(defaults).items()
+    }
+    values: dict[str, object] = {}
+    for text in properties or ():
         name, value = name_value(text, option)
         if name in ignored:
             continue
-        if name not in known:
+        if name not in default_values:
             raise typer.BadParameter(
-                f"unknown property {name!r}; {suggestion(name, known)}", param_hint=f"'{option}'"
+                f"unknown property {name!r}; {suggestion(name, default_values)}", param_hint=f"'{option}'"
             )
-        found[name.replace(".", "_")] = _value(name, value, known[name], option)
-    return found
+        values[name.replace(".", "_")] = _value(name, value, default_values[name], option)
+    return values
 
 
 def _value(name: str, text: str, default: object, option: str) -> object:

@@ -30,7 +30,7 @@ _PLACES = ("_topic", "_partition", "_offset", "_timestamp")
 
 def shown_on_terminal(line: bytes) -> bytes:
     r"""The line with control characters as ``\x1b``: records must not steer a terminal."""
-    return _CONTROL.sub(lambda found: b"\\x%02x" % found[0][0], line)
+    return _CONTROL.sub(lambda match: b"\\x%02x" % match[0][0], line)
 
 
 def rendered_text(
@@ -83,7 +83,7 @@ def _before_the_value(
     nothing = [None] * table.num_rows
     if form.print_headers:
         headers = nothing if is_typed else table.column("headers").to_pylist()
-        parts.append([_headers_text(one, form, show) for one in headers])
+        parts.append([_headers_text(row_headers, form, show) for row_headers in headers])
     if form.print_key:
         keys = nothing if is_typed else table.column("key").to_pylist()
         parts.append([form.null_literal if key is None else show(key) for key in keys])
@@ -95,8 +95,8 @@ def rendered_json(codec: ValueCodec | None = None, on_error: OnError | None = No
 
     def render(table: pa.Table) -> Iterator[bytes]:
         if "_topic" in table.column_names:
-            for one in _objects(table, with_places=True):
-                yield _dumped(one) + b"\n"
+            for json_row in _objects(table, with_places=True):
+                yield _dumped(json_row) + b"\n"
             return
         names = ("topic", "partition", "offset", "key", "value", "headers")
         columns: list[list[Any]] = [table.column(name).to_pylist() for name in names]
@@ -112,7 +112,7 @@ def rendered_json(codec: ValueCodec | None = None, on_error: OnError | None = No
                     continue
                 shown["value"] = json.loads(decoded)
             if headers:
-                shown["headers"] = [one and _header_as_json(**one) for one in headers]
+                shown["headers"] = [header and _header_as_json(**header) for header in headers]
             yield _dumped(shown) + b"\n"
 
     return render
@@ -186,6 +186,6 @@ def _objects(table: pa.Table, *, with_places: bool = False) -> list[dict[str, An
         convert, type_ = to_json(column.type), plain_type(column.type)
         values = (column if type_ == column.type else column.cast(type_)).to_pylist()
         columns.append(
-            values if convert is None else [None if one is None else convert(one) for one in values]
+            values if convert is None else [None if value is None else convert(value) for value in values]
         )
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]

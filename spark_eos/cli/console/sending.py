@@ -29,7 +29,7 @@ class Sending:
         self._waiting: deque[tuple[Span, RecordFuture[list[RecordMetadata]]]] = deque()
         self.acknowledged: list[Span] = []
         self.unknown: list[Span] = []
-        self._begun: Span | None = None
+        self._in_hand: Span | None = None
         """Lines that the producer is just being given: if that is interrupted, it may have them or not."""
         self.error: EosLogError | None = None
         self.placed: dict[int, tuple[int, int]] = {}
@@ -42,14 +42,14 @@ class Sending:
 
     def send(self, rows: pa.RecordBatch, first: int) -> None:
         """Send the rows of the lines from ``first`` on. Raises the error of an earlier one."""
-        span = self._begun = (first, first + rows.num_rows - 1)
+        span = self._in_hand = (first, first + rows.num_rows - 1)
         try:
             future = self._producer.send_arrow(self._topic, rows, self._partition)
         except EosLogError as error:
-            self._begun = None
+            self._in_hand = None
             raise with_line(error, *span) from error
         self._waiting.append((span, future))
-        self._begun = None
+        self._in_hand = None
         while self._waiting and self._waiting[0][1].done():
             self.settle_one()
         self.check()
@@ -76,9 +76,9 @@ class Sending:
             self.error = self.error or with_line(error, *span)
         else:
             _add(self.acknowledged, span)
-            for one in placed:
-                offset, count = self.placed.get(one.partition, (one.offset, 0))
-                self.placed[one.partition] = (offset, count + one.count)
+            for metadata in placed:
+                offset, count = self.placed.get(metadata.partition, (metadata.offset, 0))
+                self.placed[metadata.partition] = (offset, count + metadata.count)
         self._waiting.popleft()
 
     def give_up(self) -> None:
@@ -92,13 +92,13 @@ class Sending:
 
     def account(self) -> str:
         """Which lines are in the log, in words."""
-        told = f"{_lines(self.acknowledged)} in the log"
+        text = f"{_lines(self.acknowledged)} in the log"
         unknown = [*self.unknown]
-        if self._begun is not None:
-            _add(unknown, self._begun)
+        if self._in_hand is not None:
+            _add(unknown, self._in_hand)
         if unknown:
-            return f"{told}, of {_words(unknown)} it is not known, the others are not there"
-        return f"{told}, the others not" if self.acknowledged else told
+            return f"{text}, of {_words(unknown)} it is not known, the others are not there"
+        return f"{text}, the others not" if self.acknowledged else text
 
 
 def _add(spans: list[Span], span: Span) -> None:

@@ -77,20 +77,21 @@ def lag(
 
     logs = open_logs(urls, command_config)
     _check_names(logs, group or (), topic or ())
-    known = Checkpoints(checkpoint or (), store_settings(command_config))
+    checkpoints = Checkpoints(checkpoint or (), store_settings(command_config))
     rows: list[_Row] = []
     for log in logs:
         label = safe_url(log.url)
         rows += [
-            _Row(label, label, one)
-            for one in lags(log, exact=exact)
-            if (not group or one.name in group or one.group in group) and (not topic or one.topic in topic)
+            _Row(label, label, reader_lag)
+            for reader_lag in lags(log, exact=exact)
+            if (not group or reader_lag.name in group or reader_lag.group in group)
+            and (not topic or reader_lag.topic in topic)
         ]
     problems = []
-    for query in lags_across(logs, known, exact=exact):
+    for query in lags_across(logs, checkpoints, exact=exact):
         if (group and query.name not in group) or (topic and not {*topic} & {*query.topic.split(",")}):
             continue
-        rows += [_Row(query.log, query.source_log or "", one) for one in query.lags]
+        rows += [_Row(query.log, query.source_log or "", reader_lag) for reader_lag in query.lags]
         problems += [query] if query.problem else []
     if totals:
         rows = _summed(rows)
@@ -102,9 +103,9 @@ def lag(
             print_json({"kind": "query", "offsets": None, **query._asdict(), "lags": []})
     elif rows or problems:
         _print(rows, problems, is_summed=totals, has_logs=len(logs) > 1)
-        for (_, name), found in sorted(waits.items()):
-            for one in found:
-                print(printable(f"{name}: committed records wait for {one}"))
+        for (_, name), publication_waits in sorted(waits.items()):
+            for wait in publication_waits:
+                print(printable(f"{name}: committed records wait for {wait}"))
     else:
         read = "this log: it has" if len(logs) == 1 else "these logs: they have"
         print(f"nothing reads {read} no groups, Spark queries or publications")
@@ -113,18 +114,26 @@ def lag(
 def _summed(rows: Sequence[_Row]) -> list[_Row]:
     from spark_eos.monitoring import Lag, totals
 
-    found: dict[tuple[str, str], list[Lag]] = {}
+    by_log: dict[tuple[str, str], list[Lag]] = {}
     for row in rows:
         if isinstance(row.lag, Lag):
-            found.setdefault((row.log, row.source_log), []).append(row.lag)
-    return [_Row(log, source, one) for (log, source), parts in found.items() for one in totals(parts)]
+            by_log.setdefault((row.log, row.source_log), []).append(row.lag)
+    return [_Row(log, source, total) for (log, source), parts in by_log.items() for total in totals(parts)]
 
 
-def badness(one: Lag | LagTotal) -> tuple[object, ...]:
+def badness(reader_lag: Lag | LagTotal) -> tuple[object, ...]:
     """Sorts the worst first: by time, then by records and offsets; what is not known comes last."""
-    if one.offsets is None:
-        return (1, one.kind, one.name)
-    return (0, -(one.time_ms or 0), -(one.records or 0), -one.offsets, -one.lost, one.kind, one.name)
+    if reader_lag.offsets is None:
+        return (1, reader_lag.kind, reader_lag.name)
+    return (
+        0,
+        -(reader_lag.time_ms or 0),
+        -(reader_lag.records or 0),
+        -reader_lag.offsets,
+        -reader_lag.lost,
+        reader_lag.kind,
+        reader_lag.name,
+    )
 
 
 def _check_names(logs: Sequence[Log], groups: Sequence[str], topics: Sequence[str]) -> None:
@@ -133,13 +142,13 @@ def _check_names(logs: Sequence[Log], groups: Sequence[str], topics: Sequence[st
     for topic in topics:
         if not any(topic in state.topics for state in states):
             logs[0].topic(topic)
-    known = {
+    names = {
         name
         for state in states
         for name in (*state.offsets, *state.groups, *state.queries, *state.publications)
     }
     for group in groups:
-        if group not in known:
+        if group not in names:
             raise GroupIdNotFoundError(
                 f"the log knows no group, query or publication {group!r}; eoslog lag without --group shows all"
             )
@@ -151,7 +160,7 @@ def _print_json(
     for row in rows:
         more: dict[str, object] = {"held_back": row.lag.held_back}
         if row.lag.kind == "publication":
-            more["waits_for"] = [one._asdict() for one in waits[row.log, row.lag.name]]
+            more["waits_for"] = [wait._asdict() for wait in waits[row.log, row.lag.name]]
         if has_logs:
             more.update(log=row.log, source_log=row.source_log)
         print_json({**row.lag._asdict(), **more})
@@ -161,8 +170,8 @@ def _print(rows: Sequence[_Row], problems: Sequence[QueryAcross], *, is_summed: 
     from spark_eos.monitoring import Lag
 
     more: dict[str, Callable[[Lag | LagTotal], object]] = {
-        "HELD-BACK": lambda one: one.held_back,
-        "LOST": lambda one: one.lost,
+        "HELD-BACK": lambda reader_lag: reader_lag.held_back,
+        "LOST": lambda reader_lag: reader_lag.lost,
     }
     if not any(row.lag.held_back for row in rows):
         del more["HELD-BACK"]
@@ -172,14 +181,28 @@ def _print(rows: Sequence[_Row], problems: Sequence[QueryAcross], *, is_summed: 
     places = ("PARTITIONS",) if is_summed else ("TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET")
     columns = LAG.only(*logs, "KIND", "NAME", *places, "LAG", "RECORDS", "BYTES", "BEHIND", *more)
     table: list[tuple[object, ...]] = []
-    for log, source, one in rows:
+    for log, source, reader_lag in rows:
         place: tuple[object, ...]
-        if isinstance(one, Lag):
-            place = (one.topic, one.partition, one.committed, one.last_stable_offset)
+        if isinstance(reader_lag, Lag):
+            place = (
+                reader_lag.topic,
+                reader_lag.partition,
+                reader_lag.committed,
+                reader_lag.last_stable_offset,
+            )
         else:
-            place = (one.partitions,)
-        figures = (*measures(one), *(value(one) for value in more.values()))
-        table.append((*(log, source)[: len(logs)], one.kind, one.name, *place, one.offsets, *figures))
+            place = (reader_lag.partitions,)
+        figures = (*measures(reader_lag), *(value(reader_lag) for value in more.values()))
+        table.append(
+            (
+                *(log, source)[: len(logs)],
+                reader_lag.kind,
+                reader_lag.name,
+                *place,
+                reader_lag.offsets,
+                *figures,
+            )
+        )
     for query in problems:
         topic = () if is_summed else (query.topic,)
         row = (*(query.log, None)[: len(logs)], "query", query.name, *topic)
@@ -195,19 +218,19 @@ def _waits(logs: Sequence[Log], rows: Sequence[_Row]) -> dict[tuple[str, str], l
     from spark_eos.log.selection.units import held_by
 
     states = {safe_url(log.url): log.state for log in logs}
-    found: dict[tuple[str, str], list[Wait]] = {}
+    by_publication: dict[tuple[str, str], list[Wait]] = {}
     for row in rows:
         if row.lag.kind == "publication":
             state, name = states[row.log], row.lag.name
             # It may have been dropped since the rows were made.
-            found[row.log, name] = (
+            by_publication[row.log, name] = (
                 held_by(state, state.publications[name]) if name in state.publications else []
             )
-    return found
+    return by_publication
 
 
-def measures(one: Lag | LagTotal) -> tuple[str, str, str]:
+def measures(reader_lag: Lag | LagTotal) -> tuple[str, str, str]:
     """Records, bytes and time that a reader is behind; ``~`` before an estimate, a dash for what is not known."""
-    records = NOTHING if one.records is None else str(one.records)
-    texts = (records, size_text(one.bytes), age_text(one.time_ms))
-    return tuple(estimated(text, is_exact=one.is_exact) for text in texts)  # type: ignore[return-value]
+    records = NOTHING if reader_lag.records is None else str(reader_lag.records)
+    texts = (records, size_text(reader_lag.bytes), age_text(reader_lag.time_ms))
+    return tuple(estimated(text, is_exact=reader_lag.is_exact) for text in texts)  # type: ignore[return-value]

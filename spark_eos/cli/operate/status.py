@@ -31,65 +31,67 @@ def status(urls: Urls, command_config: ConfigFile = None, as_json: Json = False)
     from spark_eos.monitoring.status import status_of
 
     settings = settings_of_each(urls, store_settings(command_config))
-    found = [status_of(url, of) for url, of in zip(urls, settings, strict=True)]
-    refuse_twice([one.log for one in found])
-    for at, one in enumerate(found):
+    statuses = [status_of(url, of) for url, of in zip(urls, settings, strict=True)]
+    refuse_twice([log_status.log for log_status in statuses])
+    for at, log_status in enumerate(statuses):
         if as_json:
-            print_json(_as_json(one, command_config))
+            print_json(_as_json(log_status, command_config))
         else:
             if at:
                 print()
-            _print(one, command_config)
-    if any(trouble.level != "note" for one in found for trouble in one.troubles):
+            _print(log_status, command_config)
+    if any(trouble.level != "note" for log_status in statuses for trouble in log_status.troubles):
         raise typer.Exit(1)
 
 
-def _print(found: Status, config_file: str | None) -> None:
+def _print(log_status: Status, config_file: str | None) -> None:
     from spark_eos.monitoring.troubles.trouble import LEVELS, LOG
 
-    if found.activity is None:
-        print(printable(found.log))
+    if log_status.activity is None:
+        print(printable(log_status.log))
     else:
         from spark_eos.cli.operate.text import head_lines
 
-        name, written, readers = head_lines(found.activity)
+        name, written, readers = head_lines(log_status.activity)
         print(name, written.partition(": ")[0], readers, sep="\n")
-    for one in found.troubles:
-        print(f"\n{one.level.upper()}: {one.name}")
-        print(f"  {printable(one.text)}")
-        for command in one.look:
-            print(f"  look:  {_command(command, found, config_file)}")
-        if one.advice:
-            print(f"  do:    {one.advice}")
-        for command in one.cure:
-            print(f"  cure:  {_command(command, found, config_file)}")
-        print(f"  page:  {PAGES}{one.page}")
-    counts = Counter(one.level for one in found.troubles)
+    for trouble in log_status.troubles:
+        print(f"\n{trouble.level.upper()}: {trouble.name}")
+        print(f"  {printable(trouble.text)}")
+        for command in trouble.look:
+            print(f"  look:  {_command(command, log_status, config_file)}")
+        if trouble.advice:
+            print(f"  do:    {trouble.advice}")
+        for command in trouble.cure:
+            print(f"  cure:  {_command(command, log_status, config_file)}")
+        print(f"  page:  {PAGES}{trouble.page}")
+    counts = Counter(trouble.level for trouble in log_status.troubles)
     print(f"\n{', '.join(f'{level}: {counts[level]}' for level in LEVELS)}")
-    for what, command in {"rows": ("verify", LOG), "garbage": ("vacuum", LOG, "--dry-run")}.items():
-        print(f"not looked at: {what}, by {_command(command, found, config_file)}")
+    for subject, command in {"rows": ("verify", LOG), "garbage": ("vacuum", LOG, "--dry-run")}.items():
+        print(f"not looked at: {subject}, by {_command(command, log_status, config_file)}")
 
 
-def _command(words: tuple[str, ...], found: Status, config_file: str | None) -> str:
+def _command(words: tuple[str, ...], log_status: Status, config_file: str | None) -> str:
     """As it is typed into a shell, for this log."""
     from spark_eos.monitoring.troubles.trouble import LOG
 
     config = () if config_file is None else ("--command-config", config_file)
-    return printable(shlex.join(["eoslog", *(found.log if word == LOG else word for word in words), *config]))
+    return printable(
+        shlex.join(["eoslog", *(log_status.log if word == LOG else word for word in words), *config])
+    )
 
 
-def _as_json(found: Status, config_file: str | None) -> dict[str, Any]:
+def _as_json(log_status: Status, config_file: str | None) -> dict[str, Any]:
     return {
-        "log": found.log,
-        "entry": None if found.activity is None else found.activity.seq,
-        "troubles": [_trouble_as_json(one, found, config_file) for one in found.troubles],
+        "log": log_status.log,
+        "entry": None if log_status.activity is None else log_status.activity.seq,
+        "troubles": [_trouble_as_json(trouble, log_status, config_file) for trouble in log_status.troubles],
     }
 
 
-def _trouble_as_json(one: Trouble, found: Status, config_file: str | None) -> dict[str, Any]:
+def _trouble_as_json(trouble: Trouble, log_status: Status, config_file: str | None) -> dict[str, Any]:
     return {
-        **one._asdict(),
-        "page": f"{PAGES}{one.page}",
-        "look": [_command(command, found, config_file) for command in one.look],
-        "cure": [_command(command, found, config_file) for command in one.cure],
+        **trouble._asdict(),
+        "page": f"{PAGES}{trouble.page}",
+        "look": [_command(command, log_status, config_file) for command in trouble.look],
+        "cure": [_command(command, log_status, config_file) for command in trouble.cure],
     }

@@ -25,8 +25,10 @@ def age_text(time_ms: int | None) -> str:
         return f"{time_ms / 1000:.1f} s" if time_ms < 59_950 else "59.9 s"
     for (unit, size), (lower, part) in zip(_UNITS, (*_UNITS[1:], smaller), strict=True):
         if seconds >= size:
-            rest = seconds % size // part
-            return f"{seconds // size} {unit} {rest} {lower}" if rest else f"{seconds // size} {unit}"
+            remainder = seconds % size // part
+            return (
+                f"{seconds // size} {unit} {remainder} {lower}" if remainder else f"{seconds // size} {unit}"
+            )
     raise AssertionError(time_ms)
 
 
@@ -73,24 +75,24 @@ def head_lines(look: Activity) -> tuple[str, str, str]:
 
 
 def _readers_told(look: Activity) -> str:
-    readers = len({(one.kind, one.name) for one in look.lags})
+    readers = len({(lag.kind, lag.name) for lag in look.lags})
     if not readers:
         return "no readers"
-    told = counted(readers, "reader")
-    worst = max(one.time_ms or 0 for one in look.lags)
-    unknown = len({(one.kind, one.name) for one in look.lags if one.is_unknown})
+    text = counted(readers, "reader")
+    worst = max(lag.time_ms or 0 for lag in look.lags)
+    unknown_count = len({(lag.kind, lag.name) for lag in look.lags if lag.is_unknown})
     if worst:
-        told += f", up to {age_text(worst)} behind"
-    if unknown:
-        return f"{told}, {unknown} that {'has' if unknown == 1 else 'have'} not committed: lag unknown"
-    return told if worst else f"{told}, all caught up"
+        text += f", up to {age_text(worst)} behind"
+    if unknown_count:
+        return f"{text}, {unknown_count} that {'has' if unknown_count == 1 else 'have'} not committed: lag unknown"
+    return text if worst else f"{text}, all caught up"
 
 
 def _open_told(look: Activity) -> str:
     opened = look.transactions
     if not opened:
         return "no open transaction"
-    late = sum(one.is_overdue for one in opened)
+    late = sum(transaction.is_overdue for transaction in opened)
     held = sum(topic.held_back for topic in look.topics)
     count = counted(len(opened), "open transaction")
     return f"{count}{f', {late} overdue' if late else ''}, {held} held back"

@@ -10,14 +10,14 @@ from spark_eos.cli.options import ConfigFile, Json, TopicName, Url, admin, name_
 from spark_eos.cli.output import print_json
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.topics.describe import print_topic
-from spark_eos.cli.topics.selection import column, named, new_column, settings_of
+from spark_eos.cli.topics.selection import column, new_column, settings_of, topics_app
 from spark_eos.cli.usage.completion import topic_names
 from spark_eos.errors import NotALogError, TopicExistsError
 
-__all__ = ["named"]
+__all__ = ["topics_app"]
 
 
-@named.command("create", cls=Command)
+@topics_app.command("create", cls=Command)
 def create(
     url: Url,
     name: Annotated[
@@ -60,7 +60,7 @@ def create(
     print_topic(client.describe_topic(name), as_json=as_json)
 
 
-@named.command("alter", cls=Command)
+@topics_app.command("alter", cls=Command)
 def alter(
     url: Url,
     name: TopicName,
@@ -113,7 +113,7 @@ def alter(
     print_topic(client.describe_topic(name), as_json=as_json)
 
 
-@named.command("delete", cls=Command)
+@topics_app.command("delete", cls=Command)
 def delete(
     url: Url,
     names: Annotated[
@@ -132,15 +132,15 @@ def delete(
     """
     client = admin(url, command_config)
     try:
-        known = client.list_topics()
+        existing = client.list_topics()
     except NotALogError:
         if not if_exists:
             raise
-        known = []
-    gone = [name for name in dict.fromkeys(names) if name in known or not if_exists]
-    if gone:
-        client.delete_topics(gone)
-    for name in gone:
+        existing = []
+    to_delete = [name for name in dict.fromkeys(names) if name in existing or not if_exists]
+    if to_delete:
+        client.delete_topics(to_delete)
+    for name in to_delete:
         if as_json:
             print_json({"topic": name, "deleted": True})
         else:

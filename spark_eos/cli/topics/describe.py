@@ -10,7 +10,7 @@ import typer
 from spark_eos.cli.options import ConfigFile, Json, Url, admin
 from spark_eos.cli.output import print_json, print_table
 from spark_eos.cli.parsing import Command
-from spark_eos.cli.topics.selection import matching, named, selected
+from spark_eos.cli.topics.selection import matching, selected, topics_app
 from spark_eos.cli.usage.columns import PARTITIONS, TOPICS
 from spark_eos.cli.usage.completion import topic_names
 from spark_eos.errors import UnknownTopicOrPartitionError
@@ -23,7 +23,7 @@ __all__ = ["app", "print_topic"]
 app = typer.Typer()
 
 
-@named.command("list", cls=Command)
+@topics_app.command("list", cls=Command)
 def list_topics(
     url: Url,
     topic: Annotated[
@@ -37,26 +37,36 @@ def list_topics(
 ) -> None:
     """List the topics. The word `list` can be left out."""
     client = admin(url, command_config)
-    known = client.list_topics()
-    names = known if topic is None else matching(known, topic)
+    all_names = client.list_topics()
+    names = all_names if topic is None else matching(all_names, topic)
     described = [client.describe_topic(name) for name in names]
     if as_json:
-        for one in described:
-            told = {"topic": one.name, "topic_id": one.topic_id, "partitions": len(one.partitions)}
-            print_json(told | ({"schema_error": one.schema_error} if one.schema_error else {}))
+        for description in described:
+            fields = {
+                "topic": description.name,
+                "topic_id": description.topic_id,
+                "partitions": len(description.partitions),
+            }
+            print_json(
+                fields | ({"schema_error": description.schema_error} if description.schema_error else {})
+            )
         return
     rows = [
-        (one.name, len(one.partitions), sum(part.end - part.start for part in one.partitions))
-        for one in described
+        (
+            description.name,
+            len(description.partitions),
+            sum(part.end - part.start for part in description.partitions),
+        )
+        for description in described
     ]
     print_table(TOPICS, rows)
-    for one in described:
-        if one.schema_error:
-            print(f"error: {one.schema_error}")
+    for description in described:
+        if description.schema_error:
+            print(f"error: {description.schema_error}")
 
 
 @app.command("describe", cls=Command)
-@named.command("describe", cls=Command)
+@topics_app.command("describe", cls=Command)
 def describe(
     url: Url,
     topics: Annotated[
@@ -80,22 +90,22 @@ def describe(
 ) -> None:
     """Show partitions, settings and columns of topics."""
     client = admin(url, command_config)
-    found = []
+    descriptions = []
     for name in selected(client, topics):
         try:
-            found.append(client.describe_topic(name))
+            descriptions.append(client.describe_topic(name))
         except UnknownTopicOrPartitionError:
             if not if_exists:
                 raise
     if topic_id is not None:
-        found = [one for one in found if one.topic_id == topic_id]
-        if not found and not if_exists:
+        descriptions = [description for description in descriptions if description.topic_id == topic_id]
+        if not descriptions and not if_exists:
             raise UnknownTopicOrPartitionError(
                 f"no topic has the id {topic_id}; `eoslog describe URL` shows the ids"
             )
-    for one in found:
-        if one.config or not topics_with_overrides:
-            print_topic(one, as_json=as_json)
+    for description in descriptions:
+        if description.config or not topics_with_overrides:
+            print_topic(description, as_json=as_json)
 
 
 def print_topic(topic: TopicDescription, *, as_json: bool) -> None:

@@ -77,14 +77,16 @@ def get_offsets(
     at_most_one({"--topic-partitions": topic_partitions, "--topic": topic})
     at_most_one({"--topic-partitions": topic_partitions, "--partitions": partitions})
     when = _time(time)
-    wanted = _patterns(topic_partitions) if topic_partitions is not None else _one_pattern(topic, partitions)
+    patterns = (
+        _patterns(topic_partitions) if topic_partitions is not None else _one_pattern(topic, partitions)
+    )
     log = open_log(url, command_config)
     state = log.follow()
     places = [
         TopicPartition(name, number)
-        for name, known in sorted(state.topics.items())
-        for number in range(known.partitions)
-        if any(pattern.fullmatch(name) and number in numbers for pattern, numbers in wanted)
+        for name, topic_state in sorted(state.topics.items())
+        for number in range(topic_state.partitions)
+        if any(pattern.fullmatch(name) and number in numbers for pattern, numbers in patterns)
     ]
     if not places:
         raise UnknownTopicOrPartitionError(
@@ -141,7 +143,7 @@ def _one_pattern(topic: str | None, partitions: str | None) -> list[_Pattern]:
 
 
 def _patterns(text: str) -> list[_Pattern]:
-    found = []
+    patterns = []
     for part in text.split(","):
         parsed = _PATTERN.fullmatch(part)
         if parsed is None:
@@ -155,8 +157,8 @@ def _patterns(text: str) -> list[_Pattern]:
             if number is None
             else _Numbers(listed=[int(number)])
         )
-        found.append((_compiled(name or ".*", "--topic-partitions"), numbers))
-    return found
+        patterns.append((_compiled(name or ".*", "--topic-partitions"), numbers))
+    return patterns
 
 
 def _compiled(pattern: str, option: str) -> re.Pattern[str]:
@@ -178,8 +180,8 @@ def _offset(log: Log, state: State, at: TopicPartition, when: int) -> int | None
         return _newest(log, state, at)
     if when < 0:
         return None
-    found = log.offset_for_time(at, when, Isolation.READ_UNCOMMITTED)
-    return None if found is None else found[0]
+    record = log.offset_for_time(at, when, Isolation.READ_UNCOMMITTED)
+    return None if record is None else record[0]
 
 
 def _newest(log: Log, state: State, at: TopicPartition) -> int | None:
@@ -193,9 +195,9 @@ def _newest(log: Log, state: State, at: TopicPartition) -> int | None:
         row.max_timestamp_ms for row in index.tail.rows(0)
     }
     for begin in sorted(times, reverse=True):
-        found = log.offset_for_time(at, begin, Isolation.READ_UNCOMMITTED)
-        if found is not None:
-            while (later := log.offset_for_time(at, found[1] + 1, Isolation.READ_UNCOMMITTED)) is not None:
-                found = later
-            return found[0]
+        record = log.offset_for_time(at, begin, Isolation.READ_UNCOMMITTED)
+        if record is not None:
+            while (later := log.offset_for_time(at, record[1] + 1, Isolation.READ_UNCOMMITTED)) is not None:
+                record = later
+            return record[0]
     return None

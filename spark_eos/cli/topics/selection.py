@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from spark_eos.clients.admin import Admin
 
-__all__ = ["column", "matching", "named", "new_column", "selected", "settings_of"]
+__all__ = ["column", "matching", "new_column", "selected", "settings_of", "topics_app"]
 
-named = typer.Typer(
+topics_app = typer.Typer(
     name="topics", cls=ListedCommands, help="List, describe, create, alter and delete topics."
 )
 
@@ -26,20 +26,20 @@ _COLUMN = re.compile(r"((?:`(?:[^`]|``)+`|[^`\s])+)\s+(\S.*)", re.DOTALL)
 _NOT_NULL = re.compile(r"\s+not\s+null$", re.IGNORECASE)
 
 
-def selected(client: Admin, wanted: Iterable[str] | None) -> list[str]:
+def selected(client: Admin, topics: Iterable[str] | None) -> list[str]:
     """The topics that the names or regular expressions stand for, sorted; all topics for None or nothing.
 
     As in Kafka, an expression has to match the whole name. A name that is not there stays in the list: describing it
     says what is wrong with it.
     """
-    known = client.list_topics()
-    given = list(wanted or ())
-    if not given:
-        return known
-    found: set[str] = set()
-    for one in given:
-        found.update([one] if one in known else matching(known, one) or [one])
-    return sorted(found)
+    all_names = client.list_topics()
+    patterns = list(topics or ())
+    if not patterns:
+        return all_names
+    names: set[str] = set()
+    for pattern in patterns:
+        names.update([pattern] if pattern in all_names else matching(all_names, pattern) or [pattern])
+    return sorted(names)
 
 
 def matching(names: Iterable[str], pattern: str) -> list[str]:
@@ -60,12 +60,12 @@ def settings_of(texts: Iterable[str] | None, option: str) -> dict[str, str | Non
 
 def column(text: str, option: str) -> tuple[str, str]:
     """``NAME TYPE``."""
-    found = _COLUMN.fullmatch(text.strip())
-    if found is None:
+    match = _COLUMN.fullmatch(text.strip())
+    if match is None:
         raise typer.BadParameter(
             f"{text!r} is not NAME TYPE, such as 'note string'", param_hint=f"'{option}'"
         )
-    return found[1], found[2]
+    return match[1], match[2]
 
 
 def new_column(text: str, option: str) -> pa.Field:

@@ -28,8 +28,8 @@ def _from_log(ctx: Any, incomplete: str, names: Callable[[Admin], list[str]]) ->
     from spark_eos.cli.options import admin
 
     try:
-        found = names(admin(url, ctx.params.get("command_config")))
+        all_names = names(admin(url, ctx.params.get("command_config")))
     except Exception:  # noqa: BLE001  (whatever it is: the command says it, completion offers nothing)
         return []
-    done, comma, begun = incomplete.rpartition(",")
-    return [f"{done}{comma}{name}" for name in found if name.startswith(begun)]
+    before, comma, prefix = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in all_names if name.startswith(prefix)]

@@ -32,8 +32,8 @@ def version_lines() -> list[str]:
     ]
 
 
-def show_version(wanted: bool) -> None:
+def show_version(value: bool) -> None:
     """The option: print and end."""
-    if wanted:
+    if value:
         print("\n".join(version_lines()))
         raise typer.Exit
