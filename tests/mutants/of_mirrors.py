@@ -43,7 +43,7 @@ MUTANTS = (
     Mutant(
         "mirror-of-another-topic",
         _MIRRORING,
-        "        self._check_topics(sorted({one.topic for one in due}))\n",
+        "        self._check_topics(sorted({partition.topic for partition in due}))\n",
         "",
         "records of a topic that was made again are added to those of the old one",
         _WORKING,
@@ -91,7 +91,7 @@ MUTANTS = (
     Mutant(
         "mirror-begins-again",
         _PLAN,
-        "    if any(one.transactional_id in state.queries for one in partitions):\n",
+        "    if any(partition.transactional_id in state.queries for partition in partitions):\n",
         "    if False:\n",
         "a second process notes again where a topic begins",
         _PURE,
@@ -107,8 +107,8 @@ MUTANTS = (
     Mutant(
         "mirror-sends-a-group-back",
         "spark_eos/extensions/mirror/groups.py",
-        " or known.offset < at.offset:",
-        " or known.offset != at.offset:",
+        " or committed.offset < at.offset:",
+        " or committed.offset != at.offset:",
         "a group that has moved over reads records again",
         _PURE,
     ),
@@ -123,8 +123,8 @@ MUTANTS = (
     Mutant(
         "mirror-out-tears",
         "spark_eos/extensions/mirror/out/cut.py",
-        "            for other in lists.beginning_before(key, part.end):\n",
-        "            for other in ():\n",
+        "            for candidate in lists.beginning_before(key, part.end):\n",
+        "            for candidate in ():\n",
         "a Kafka transaction has a part of a transaction that lies between the records of another",
         _CUT,
     ),
@@ -147,8 +147,8 @@ MUTANTS = (
     Mutant(
         "mirror-out-goes-past-what-is-open",
         "spark_eos/extensions/mirror/out/feed.py",
-        "partition.last_stable_offset\n        return found",
-        "partition.end\n        return found",
+        "partition.last_stable_offset\n        return stops",
+        "partition.end\n        return stops",
         "records of an open transaction are passed over",
         _NOTES,
     ),
@@ -187,7 +187,7 @@ MUTANTS = (
     Mutant(
         "mirror-out-forgets",
         "spark_eos/extensions/mirror/out/opening.py",
-        "            if found.topic_id != note.positions_id:\n",
+        "            if topic.topic_id != note.positions_id:\n",
         "            if False:\n",
         "a position that was lost is not missed, and all is sent again",
         _OUT,
@@ -203,7 +203,7 @@ MUTANTS = (
     Mutant(
         "mirror-out-of-another-topic",
         "spark_eos/extensions/mirror/out/topics.py",
-        "            if found is None or found.topic_id != topic_id:\n",
+        "            if topic is None or topic.topic_id != topic_id:\n",
         "            if False:\n",
         "records go to a topic that was made again, without those before them",
         _OUT,
@@ -227,8 +227,8 @@ MUTANTS = (
     Mutant(
         "mirror-out-sends-a-group-back",
         "spark_eos/extensions/mirror/out/translation.py",
-        "if one[2] > known.get(",
-        "if one[2] != known.get(",
+        "if move[2] > committed.get(",
+        "if move[2] != committed.get(",
         "a group that has moved over reads records again",
         _NOTES,
     ),
@@ -243,7 +243,7 @@ MUTANTS = (
     Mutant(
         "mirror-moves-a-group-past-records",
         "spark_eos/extensions/mirror/groups.py",
-        "            elif one.other is not None:\n",
+        "            elif translation.left_out is not None:\n",
         "            elif False:\n",
         "a group never reads what producers of the log wrote before it moved",
         _MOVING,
@@ -267,7 +267,7 @@ MUTANTS = (
     Mutant(
         "mirror-moves-a-job-past-records",
         "spark_eos/extensions/mirror/moving/checkpoint.py",
-        "if other is not None and not accept_loss:",
+        "if left_out is not None and not accept_loss:",
         "if False:",
         "a Spark job never reads what producers of the log wrote before it moved",
         _MOVING,
@@ -283,8 +283,8 @@ MUTANTS = (
     Mutant(
         "mirror-map-is-read-from-its-end",
         "spark_eos/extensions/mirror/out/out_map.py",
-        "                found += [(run.kafka, run.end[KAFKA]) for run in runs if run.end[KAFKA] > first]\n",
-        "                found += [(run.kafka, run.end[KAFKA]) for run in runs[-1:] if run.end[KAFKA] > first]\n",
+        "                ranges += [(run.kafka, run.end[KAFKA]) for run in runs if run.end[KAFKA] > first]\n",
+        "                ranges += [(run.kafka, run.end[KAFKA]) for run in runs[-1:] if run.end[KAFKA] > first]\n",
         "records that the mirror has sent count as those of producers in Kafka",
         _BACK,
     ),

@@ -60,7 +60,7 @@ class BatchWriter:
         try:
             while True:
                 state = self._log.follow()
-                batch = plan(state, [one.share for one in filled])
+                batch = plan(state, [part.share for part in filled])
                 maps = self._staged(self._map_rows(batch, filled))
                 try:
                     self._commit(batch, self._topics(state, filled), (*rows, *maps))
@@ -83,11 +83,11 @@ class BatchWriter:
         self, batch: BatchPlan, topics: Mapping[str, str], files: tuple[StagedFile, ...]
     ) -> Committed:
         self._log.check_visible(files)
-        named = {staged.topic for staged in files}
-        used = [(name, topics[name]) for name in sorted(named)]
+        names = {staged.topic for staged in files}
+        topic_ids = [(name, topics[name]) for name in sorted(names)]
 
         def propose(state: State) -> tuple[Action, ...]:
-            return actions(state, batch, used, files)
+            return actions(state, batch, topic_ids, files)
 
         request_id = None
         while True:
@@ -101,12 +101,12 @@ class BatchWriter:
 
     def _topics(self, state: State, filled: Sequence[Filled]) -> dict[str, str]:
         """The ids of the topics that the batch was planned for: those of the positions, and of the maps now."""
-        found = {one.target: one.share.partition.target_id for one in filled}
-        for name in [*found]:
+        topic_ids = {part.target: part.share.partition.target_id for part in filled}
+        for name in [*topic_ids]:
             mapped = state.topics.get(map_topic(self._mirror, name))
             if mapped is not None:
-                found[mapped.name] = mapped.topic_id
-        return found
+                topic_ids[mapped.name] = mapped.topic_id
+        return topic_ids
 
     # -- Staging -----------------------------------------------------------------------------------------
 
@@ -126,21 +126,21 @@ class BatchWriter:
 
     @staticmethod
     def _by_topic(filled: Sequence[Filled]) -> dict[str, list[tuple[int, Columns]]]:
-        found: dict[str, list[tuple[int, Columns]]] = {}
-        for one in filled:
-            if len(one.share.offsets):
-                found.setdefault(one.target, []).append((one.share.partition.partition, one.columns))
-        return found
+        by_topic: dict[str, list[tuple[int, Columns]]] = {}
+        for part in filled:
+            if len(part.share.offsets):
+                by_topic.setdefault(part.target, []).append((part.share.partition.partition, part.columns))
+        return by_topic
 
     def _map_rows(self, batch: BatchPlan, filled: Sequence[Filled]) -> dict[str, list[tuple[int, Columns]]]:
-        found: dict[str, list[tuple[int, Columns]]] = {}
+        by_topic: dict[str, list[tuple[int, Columns]]] = {}
         now_ms = self._log.time.record_ms(self._log.state)
-        for one, row in zip(filled, batch.rows, strict=True):
+        for part, row in zip(filled, batch.rows, strict=True):
             if row is not None:
                 columns = Columns([None], [row.data], [None], [now_ms])
-                name = map_topic(self._mirror, one.target)
-                found.setdefault(name, []).append((one.share.partition.partition, columns))
-        return found
+                name = map_topic(self._mirror, part.target)
+                by_topic.setdefault(name, []).append((part.share.partition.partition, columns))
+        return by_topic
 
 
 def _without_limits(topic: Topic) -> Topic:

@@ -34,7 +34,7 @@ class OpenPartition:
         self,
         partition: MirroredPartition,
         run_id: str,
-        known: Known | None,
+        last_known: Known | None,
         start: Position,
     ) -> None:
         self.partition = partition
@@ -44,7 +44,7 @@ class OpenPartition:
         self.at_end = False
         """Whether Kafka has said that there is no more, since this process reads it."""
         self.bytes = 0
-        self._known = known
+        self._last_known = last_known
         self._start = start
         self._clear(start.offset, start.leader_epoch)
 
@@ -68,7 +68,7 @@ class OpenPartition:
     @property
     def is_new(self) -> bool:
         """Whether there is something to commit."""
-        return self._known is None or self.next_offset > self._start.offset
+        return self._last_known is None or self.next_offset > self._start.offset
 
     def add(self, message: Any) -> None:
         """Take a record; one that was taken before is left out."""
@@ -106,9 +106,9 @@ class OpenPartition:
         """All that waits."""
         after = self._start._replace(offset=self.next_offset, leader_epoch=self.epoch)
         offsets = np.array(self._offsets, np.int64)
-        return Share(self.partition, self.run_id, self._known, after, offsets), self._columns
+        return Share(self.partition, self.run_id, self._last_known, after, offsets), self._columns
 
     def committed(self, end: Position, batch_id: int) -> None:
         """What waited is in the log, up to ``end``."""
-        self._known, self._start = Known(end, batch_id, end.text), end
+        self._last_known, self._start = Known(end, batch_id, end.text), end
         self._clear(end.offset, end.leader_epoch)

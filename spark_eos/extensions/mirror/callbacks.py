@@ -13,13 +13,13 @@ class Heard:
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
-        self.told: set[str] = set()
+        self.error_names: set[str] = set()
         """Errors that were told, by name, since Kafka last answered."""
 
     def __call__(self, error: Any) -> None:
         # It comes again with every attempt to connect, many times a second.
-        if error.name() not in self.told:
-            self.told.add(error.name())
+        if error.name() not in self.error_names:
+            self.error_names.add(error.name())
             self._tell(f"Kafka: {error.str()}")
 
 

@@ -102,11 +102,11 @@ class KafkaSource:
         self._static = False
         self._of_admin = {**_of_all_clients(settings), "error_cb": self._heard, "logger": Quiet()}
         refresh_ms = str(max(int(refresh_s * 1000), 100))
-        wanted = {**_DEFAULTS, "group.id": group, "topic.metadata.refresh.interval.ms": refresh_ms}
+        consumer_config = {**_DEFAULTS, "group.id": group, "topic.metadata.refresh.interval.ms": refresh_ms}
         try:
             self._admin: Any = self._new_admin()
             logs = {"error_cb": self._heard, "logger": Quiet()}
-            self._consumer = self._kafka.Consumer({**wanted, **settings, **OWN, **logs})
+            self._consumer = self._kafka.Consumer({**consumer_config, **settings, **OWN, **logs})
         except (self._kafka.KafkaException, ValueError) as error:
             raise ConfigError(f"--kafka-config: the settings are refused: {error}") from error
 
@@ -123,38 +123,40 @@ class KafkaSource:
 
     def find(self, names: Iterable[str], pattern: str | None) -> dict[str, SourceTopic]:
         """The topics with these names, and those that match. A name without a topic is an error."""
-        wanted = dict.fromkeys(names)
+        candidates = dict.fromkeys(names)
         if pattern is not None:
-            there = self._patiently(lambda: _Done(self._admin.list_topics(timeout=_TIMEOUT_S))).topics
+            kafka_topics = self._patiently(lambda: _Done(self._admin.list_topics(timeout=_TIMEOUT_S))).topics
             matching = (
-                name for name in sorted(there) if re.fullmatch(pattern, name) and name not in _INTERNAL
+                name for name in sorted(kafka_topics) if re.fullmatch(pattern, name) and name not in _INTERNAL
             )
-            wanted.update(dict.fromkeys(matching))
-        found = self.described_patiently(wanted)
+            candidates.update(dict.fromkeys(matching))
+        topics = self.described_patiently(candidates)
         for name in names:
-            if name not in found:
+            if name not in topics:
                 raise UnknownTopicOrPartitionError(f"Kafka at {self.address} has no topic {name!r}")
-        return found
+        return topics
 
     def describe(self, names: Iterable[str]) -> dict[str, SourceTopic]:
         """These topics as they are now, but for those that are gone."""
-        wanted = list(names)
-        if not wanted:
+        topic_names = list(names)
+        if not topic_names:
             return {}
-        asked = self._admin.describe_topics(self._kafka.TopicCollection(wanted), request_timeout=_TIMEOUT_S)
-        found = {}
-        for name, future in asked.items():
+        futures = self._admin.describe_topics(
+            self._kafka.TopicCollection(topic_names), request_timeout=_TIMEOUT_S
+        )
+        topics = {}
+        for name, future in futures.items():
             try:
                 topic = self._answer(future)
             except UnknownTopicOrPartitionError:
                 continue
-            found[name] = SourceTopic(name, str(topic.topic_id), len(topic.partitions))
-        return found
+            topics[name] = SourceTopic(name, str(topic.topic_id), len(topic.partitions))
+        return topics
 
     def described_patiently(self, names: Iterable[str]) -> dict[str, SourceTopic]:
         """The same, for as long as it takes the cluster to answer."""
-        wanted = list(names)
-        return self._again(lambda: self.describe(wanted))
+        topic_names = list(names)
+        return self._again(lambda: self.describe(topic_names))
 
     def configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
         """The settings of topics, with the defaults of the cluster."""
@@ -164,10 +166,10 @@ class KafkaSource:
             return {}
 
         def ask() -> dict[str, dict[str, str]]:
-            asked = self._admin.describe_configs(resources, request_timeout=_TIMEOUT_S)
+            futures = self._admin.describe_configs(resources, request_timeout=_TIMEOUT_S)
             return {
-                one.name: {name: entry.value for name, entry in self._answer(future).items()}
-                for one, future in asked.items()
+                resource.name: {name: entry.value for name, entry in self._answer(future).items()}
+                for resource, future in futures.items()
             }
 
         return self._again(ask)
@@ -186,14 +188,14 @@ class KafkaSource:
 
         Raises `KafkaTimeoutError` if one has no leader yet.
         """
-        asked = self._admin.list_offsets(
+        futures = self._admin.list_offsets(
             {self._kafka.TopicPartition(topic, number): spec for number in partitions},
             request_timeout=_TIMEOUT_S,
         )
-        found = []
-        for at, future in asked.items():
+        offsets = []
+        for at, future in futures.items():
             try:
-                found.append(int(future.result(_TIMEOUT_S * 2).offset))
+                offsets.append(int(future.result(_TIMEOUT_S * 2).offset))
             except self._kafka.KafkaException as error:
                 # A client that was there before the topic, or the partition, does not know its leader.
                 if error.args[0].name() in {"_NOENT", "_UNKNOWN_PARTITION"}:
@@ -202,26 +204,28 @@ class KafkaSource:
                 raise self._translated(error) from error
             except TimeoutError as error:
                 raise KafkaTimeoutError(f"Kafka at {self.address} does not answer") from error
-        return found
+        return offsets
 
     def group_offsets(self, pattern: str) -> dict[str, dict[tuple[str, int], tuple[int, str]]]:
         """Offsets that groups have committed, with their metadata, by group and partition."""
         listed = self._patiently(lambda: self._admin.list_consumer_groups(request_timeout=_TIMEOUT_S))
-        groups = sorted(one.group_id for one in listed.valid if re.fullmatch(pattern, one.group_id))
+        groups = sorted(
+            listing.group_id for listing in listed.valid if re.fullmatch(pattern, listing.group_id)
+        )
         groups = [group for group in groups if not group.startswith(GROUP_PREFIX)]
-        found: dict[str, dict[tuple[str, int], tuple[int, str]]] = {}
+        offsets: dict[str, dict[tuple[str, int], tuple[int, str]]] = {}
         for group in groups:
             try:
-                found[group] = self.offsets_of(group)
+                offsets[group] = self.offsets_of(group)
             except ConfigError as error:  # There are kinds of groups that have none, and rights to see them.
                 self._tell(f"group {group}: {error}")
-        return found
+        return offsets
 
     def offsets_of(self, group: str) -> dict[tuple[str, int], tuple[int, str]]:
         """What one group has committed, with the metadata, by topic and partition."""
-        asked = [self._kafka.ConsumerGroupTopicPartitions(group)]
+        request = [self._kafka.ConsumerGroupTopicPartitions(group)]
         answer = self._patiently(
-            lambda: self._admin.list_consumer_group_offsets(asked, request_timeout=_TIMEOUT_S)[group]
+            lambda: self._admin.list_consumer_group_offsets(request, request_timeout=_TIMEOUT_S)[group]
         )
         return {
             (at.topic, at.partition): (at.offset, at.metadata or "")
@@ -270,7 +274,7 @@ class KafkaSource:
         if failed is not None:
             raise failed
         if messages:
-            self._heard.told.clear()
+            self._heard.error_names.clear()
         return messages
 
     def note(self, offsets: Mapping[tuple[str, int], int]) -> None:
@@ -316,7 +320,7 @@ class KafkaSource:
         while True:
             try:
                 answer = ask()
-                self._heard.told.clear()
+                self._heard.error_names.clear()
                 return answer
             except self._kafka.KafkaException as error:
                 failure = self._translated(error)
@@ -374,11 +378,13 @@ def _of_all_clients(settings: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in settings.items() if not name.startswith(of_consumers)}
 
 
-def recreated(topic: str, before: str, now: str | None, address: str) -> UnknownTopicOrPartitionError:
+def recreated(topic: str, before: str, current_id: str | None, address: str) -> UnknownTopicOrPartitionError:
     """The error for a topic of Kafka that is another one than the mirror has read."""
-    what = "was deleted" if now is None else f"was deleted and created again (topic id {now})"
+    problem = (
+        "was deleted" if current_id is None else f"was deleted and created again (topic id {current_id})"
+    )
     return UnknownTopicOrPartitionError(
-        f"topic {topic!r} of Kafka at {address} {what} since the mirror read it (topic id {before}): its offsets "
+        f"topic {topic!r} of Kafka at {address} {problem} since the mirror read it (topic id {before}): its offsets "
         "mean other records. Nothing of it was written. To mirror the new topic, rename it (--rename TOPIC=OTHER), "
         "or delete the log's topic first (eoslog topics delete); to go on without it, leave it out of --topic, or "
         "start a mirror by --topic-pattern again"

@@ -25,14 +25,14 @@ class LeftOut:
     def prepare(
         self,
         topics: Mapping[str, SourceTopic],
-        begun: MutableMapping[str, SourceTopic],
+        begun_topics: MutableMapping[str, SourceTopic],
         prepare: Callable[[Mapping[str, SourceTopic]], None],
     ) -> None:
-        """Prepare the topics, those that can be: one of them has to be. ``prepare`` adds them to ``begun``.
+        """Prepare the topics, those that can be: one of them has to be. ``prepare`` adds them to ``begun_topics``.
 
         Raises what is wrong with a topic that is being mirrored already: it was mirrored, and is not any more.
         """
-        before, wrong = {*begun}, {}
+        before, wrong = {*begun_topics}, {}
         try:
             prepare(topics)
         except InvalidRequestError:
@@ -42,7 +42,7 @@ class LeftOut:
                 except InvalidRequestError as error:
                     if name in before or len(topics) == 1:
                         raise
-                    begun.pop(name, None)
+                    begun_topics.pop(name, None)
                     wrong[name] = str(error)
             if len(wrong) == len(topics):
                 raise

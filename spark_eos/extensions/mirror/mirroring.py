@@ -60,8 +60,8 @@ class Mirror:
         self._source = source
         self._options = options
         self._tell = tell
-        self._stopped: Callable[[], bool] = lambda: False
-        self._writer = BatchWriter(log, options.name, lambda: not self._stopped())
+        self._is_stopped: Callable[[], bool] = lambda: False
+        self._writer = BatchWriter(log, options.name, lambda: not self._is_stopped())
         self._open: dict[tuple[str, int], OpenPartition] = {}
         self._topics: dict[str, SourceTopic] = {}
         self._left_out = LeftOut(tell)
@@ -70,11 +70,11 @@ class Mirror:
         self._since: float | None = None
         """Since when something waits."""
         self._refreshed = log.clock.monotonic()
-        self._done = Mirrored(0, 0)
+        self._totals = Mirrored(0, 0)
 
-    def run(self, stopped: Callable[[], bool], *, once: bool = False) -> Mirrored:
-        """Mirror until ``stopped``, or, ``once``, until this process has mirrored all that is there."""
-        self._stopped = stopped
+    def run(self, is_stopped: Callable[[], bool], *, once: bool = False) -> Mirrored:
+        """Mirror until ``is_stopped``, or, ``once``, until this process has mirrored all that is there."""
+        self._is_stopped = is_stopped
         self._cluster = self._source.cluster_id()
         options = self._options
         try:
@@ -84,9 +84,9 @@ class Mirror:
             else:
                 check_distinct({name: self._target(name) for name in options.partitions})
                 self._prepare(self._source.find(options.partitions, None))
-                wanted = [(name, one) for name, numbers in options.partitions.items() for one in numbers]
-                self._source.assign(self._take(wanted))
-            while not stopped():
+                places = [(name, at) for name, numbers in options.partitions.items() for at in numbers]
+                self._source.assign(self._take(places))
+            while not is_stopped():
                 if not self._is_full:
                     self._read()
                 if self._is_due(once=once):
@@ -99,7 +99,7 @@ class Mirror:
             self._translate()
         finally:
             self._source.close()
-        return self._done._replace(left_out=self._left_out.names)
+        return self._totals._replace(left_out=self._left_out.names)
 
     # -- Topics ------------------------------------------------------------------------------------------
 
@@ -119,28 +119,28 @@ class Mirror:
             Target(topic, self._target(name), copied(configs[name]) if name in configs else None)
             for name, topic in topics.items()
         ]
-        names = [name for one in targets for name in (one.name, map_topic(options.name, one.name))]
+        names = [name for target in targets for name in (target.name, map_topic(options.name, target.name))]
         ids = {name: str(uuid.UUID(bytes=self._log.clock.unique(), version=4)) for name in names}
 
         def propose(state: State) -> tuple[Action, ...]:
             check_not_taken_over(state, options.name)
             into = [
-                (one.source.topic_id, state.topics[one.name].topic_id)
-                for one in targets
-                if one.name in state.topics
+                (target.source.topic_id, state.topics[target.name].topic_id)
+                for target in targets
+                if target.name in state.topics
             ]
             check_no_loop(state, into=into)
             return prepare(state, options.name, targets, ids, may_append=options.may_append)
 
-        done = self._log.commit(propose, writer="mirror in")
+        commit = self._log.commit(propose, writer="mirror in")
         for target in targets:
             topic = target.source
-            target_id = done.state.topics[target.name].topic_id
+            target_id = commit.state.topics[target.name].topic_id
             check_continues(
-                positions(done.state, options.name), topic, target_id, self._cluster, self._source.address
+                positions(commit.state, options.name), topic, target_id, self._cluster, self._source.address
             )
             self._topics[topic.name] = topic
-            if known(done.state, MirroredPartition(options.name, topic.topic_id, target_id, 0)) is None:
+            if known(commit.state, MirroredPartition(options.name, topic.topic_id, target_id, 0)) is None:
                 self._begin(topic, target.name, target_id)
 
     def _begin(self, topic: SourceTopic, target: str, target_id: str) -> None:
@@ -176,8 +176,8 @@ class Mirror:
         options = self._options
         try:
             before = {*self._topics}
-            found = self._source.find(options.partitions or options.topics, options.pattern)
-            (self._prepare_each if options.partitions is None else self._prepare)(found)
+            topics = self._source.find(options.partitions or options.topics, options.pattern)
+            (self._prepare_each if options.partitions is None else self._prepare)(topics)
             if {*self._topics} != before and options.partitions is None:
                 self._subscribe()
         except KafkaTimeoutError as error:
@@ -198,35 +198,35 @@ class Mirror:
 
     def _check_topics(self, names: Sequence[str]) -> None:
         """Raise if a topic is another one now: what was read since the last check may be of either."""
-        now = self._source.described_patiently(names)
+        topics = self._source.described_patiently(names)
         deadline = self._log.clock.monotonic() + _GONE_S
-        while not now.keys() >= {*names} and self._log.clock.monotonic() < deadline:
+        while not topics.keys() >= {*names} and self._log.clock.monotonic() < deadline:
             self._log.clock.sleep(_POLL_S)
-            now = self._source.described_patiently(names)
+            topics = self._source.described_patiently(names)
         for name in names:
-            found = now.get(name)
-            if found is None or found.topic_id != self._topics[name].topic_id:
+            topic = topics.get(name)
+            if topic is None or topic.topic_id != self._topics[name].topic_id:
                 raise recreated(
                     name,
                     self._topics[name].topic_id,
-                    None if found is None else found.topic_id,
+                    None if topic is None else topic.topic_id,
                     self._source.address,
                 )
 
     # -- Partitions --------------------------------------------------------------------------------------
 
-    def _take(self, wanted: Sequence[tuple[str, int]]) -> list[Start]:
+    def _take(self, places: Sequence[tuple[str, int]]) -> list[Start]:
         """This process mirrors these partitions from now on: every other process is fenced, then it is read where."""
         self._assigned = True
         fresh = {
             name
-            for name, number in wanted
+            for name, number in places
             if name not in self._topics or number >= self._topics[name].partitions
         }
         if fresh:
             self._prepare(self._source.find(sorted(fresh), None))
         runs: dict[tuple[str, int], tuple[MirroredPartition, str]] = {}
-        for name, number in wanted:
+        for name, number in places:
             topic = self._topics[name]
             if not 0 <= number < topic.partitions:
                 raise UnknownTopicOrPartitionError(
@@ -240,13 +240,13 @@ class Mirror:
             check_not_taken_over(state, self._options.name)
             return take_over(state, list(runs.values()))
 
-        done = self._log.commit(propose, writer="mirror in", alone=True)
+        commit = self._log.commit(propose, writer="mirror in", alone=True)
         starts = []
         for at, (partition, run_id) in runs.items():
-            opened = self._opened(at, partition, run_id, known(done.state, partition))
+            opened = self._opened(at, partition, run_id, known(commit.state, partition))
             self._open[at] = opened
             starts.append(Start(*at, opened.next_offset, opened.epoch))
-        self._check_topics(sorted({name for name, _ in wanted}))
+        self._check_topics(sorted({name for name, _ in places}))
         return starts
 
     def _opened(
@@ -309,7 +309,7 @@ class Mirror:
             opened = self._open.get((message.topic(), message.partition()))
             if opened is not None:
                 opened.add(message)
-        if self._since is None and any(one.is_new for one in self._open.values()):
+        if self._since is None and any(partition.is_new for partition in self._open.values()):
             self._since = self._log.clock.monotonic()
 
     def _note_error(self, message: Any, error: Any) -> None:
@@ -340,10 +340,10 @@ class Mirror:
 
     @property
     def _is_full(self) -> bool:
-        return sum(one.bytes for one in self._open.values()) >= self._options.batch_bytes
+        return sum(partition.bytes for partition in self._open.values()) >= self._options.batch_bytes
 
     def _is_at_end(self) -> bool:
-        return self._assigned and all(one.at_end for one in self._open.values())
+        return self._assigned and all(partition.at_end for partition in self._open.values())
 
     def _commit_or_wait(self) -> None:
         """While Kafka or the store does not answer, what was read waits."""
@@ -359,41 +359,41 @@ class Mirror:
     def _commit(self) -> None:
         """All that waits goes into one entry."""
         self._since = None
-        due = [one for one in self._open.values() if one.is_new][:MAX_PARTITIONS]
+        due = [partition for partition in self._open.values() if partition.is_new][:MAX_PARTITIONS]
         if not due:
             return
         # After the records were read, and before they are written: an id never comes back.
-        self._check_topics(sorted({one.topic for one in due}))
-        filled = [Filled(*_first(one)) for one in due]
+        self._check_topics(sorted({partition.topic for partition in due}))
+        filled = [Filled(*_first(partition)) for partition in due]
         try:
             batch = self._writer.write(filled)
         except (ProducerFencedError, CheckpointMismatchError) as error:
             self._drop_lost(due, error)
             return
-        for one, share, end in zip(due, batch.shares, batch.ends, strict=True):
-            self._done = Mirrored(self._done.batches, self._done.records + len(share.offsets))
-            one.committed(end, share.batch_id)
-        self._done = Mirrored(self._done.batches + 1, self._done.records)
+        for partition, share, end in zip(due, batch.shares, batch.ends, strict=True):
+            self._totals = Mirrored(self._totals.batches, self._totals.records + len(share.offsets))
+            partition.committed(end, share.batch_id)
+        self._totals = Mirrored(self._totals.batches + 1, self._totals.records)
         self._source.note({(end.topic, end.partition): end.offset for end in batch.ends})
 
     def _drop_lost(self, due: Sequence[OpenPartition], error: EosLogError) -> None:
         """Partitions that another process has taken over are its; the others wait for the next batch."""
         state = self._log.follow()
-        lost = [one for one in due if not is_current(state, one.partition, one.run_id)]
+        lost = [part for part in due if not is_current(state, part.partition, part.run_id)]
         if not lost:
             raise error
         if self._options.partitions is not None:
             raise ProducerFencedError(
-                f"another process mirrors {', '.join(one.name for one in lost)} under --name {self._options.name}: "
-                "this one stops. Nothing of its last batch was written. Give each process partitions of its own, or "
-                "none (--partitions), so that Kafka's group shares them out"
+                f"another process mirrors {', '.join(part.name for part in lost)} under "
+                f"--name {self._options.name}: this one stops. Nothing of its last batch was written. Give each "
+                "process partitions of its own, or none (--partitions), so that Kafka's group shares them out"
             ) from error
-        for one in lost:
-            self._open.pop((one.topic, one.partition.partition), None)
-            self._tell(f"{one.name}: another process of this mirror has taken over")
+        for part in lost:
+            self._open.pop((part.topic, part.partition.partition), None)
+            self._tell(f"{part.name}: another process of this mirror has taken over")
         self._since = self._log.clock.monotonic()
 
 
-def _first(one: OpenPartition) -> tuple[Any, str, Any]:
-    share, columns = one.share()
-    return share, one.target, columns
+def _first(partition: OpenPartition) -> tuple[Any, str, Any]:
+    share, columns = partition.share()
+    return share, partition.target, columns

@@ -65,8 +65,8 @@ def note_of(state: State, mirror: str) -> Note | None:
     if text is None:
         return None
     try:
-        found = Note(**json.loads(text))
-        return found._replace(pairs=tuple(Pair(*pair) for pair in found.pairs))
+        note = Note(**json.loads(text))
+        return note._replace(pairs=tuple(Pair(*pair) for pair in note.pairs))
     except (ValueError, TypeError) as error:
         raise CorruptRecordError(
             f"transactional.id {_PREFIX + mirror!r} is one of a mirror, but does not say what it mirrors ({error}): "
@@ -126,46 +126,46 @@ def check_no_loop(
     topic id, Kafka's) of one to Kafka, which are new. ``ended`` is a mirror into the log that this one ends.
     """
     edges: dict[str, set[str]] = {}
-    named: dict[tuple[str, str], str] = {}
-    known = notes(state)
-    gone = {ended, *(note.reverses for note in known)}
+    labels: dict[tuple[str, str], str] = {}
+    all_notes = notes(state)
+    ended_mirrors = {ended, *(note.reverses for note in all_notes)}
     for name in state.queries:
         if name.startswith(_IN_PREFIX):
             at = position_of(_text(state, name), name)
-            if name.split("/")[1] not in gone:
+            if name.split("/")[1] not in ended_mirrors:
                 edges.setdefault(at.source_id, set()).add(at.target_id)
-                named[at.source_id, at.target_id] = f"mirror in {name.split('/')[1]!r}"
-    for note in known:
+                labels[at.source_id, at.target_id] = f"mirror in {name.split('/')[1]!r}"
+    for note in all_notes:
         for pair in note.pairs:
             edges.setdefault(pair.topic_id, set()).add(pair.kafka_id)
-            named[pair.topic_id, pair.kafka_id] = f"mirror out {note.mirror!r}"
+            labels[pair.topic_id, pair.kafka_id] = f"mirror out {note.mirror!r}"
     for first, last in (*into, *out):
         edges.setdefault(first, set()).add(last)
     for first, last in (*into, *out):
         path = _path(edges, last, first)
         if path is not None:
-            others = sorted({named[step] for step in pairwise(path) if step in named})
+            mirror_labels = sorted({labels[step] for step in pairwise(path) if step in labels})
             topics = sorted({topic.name for topic in state.topics.values() if topic.topic_id in path})
             raise InvalidRequestError(
                 f"records of topic {', '.join(topics)} would go round between the log and Kafka for ever: "
-                f"{', '.join(others) or 'this mirror'} brings them back. Nothing was written. Mirror into another "
-                "topic (--rename). To send to Kafka only what did not come from there, end the mirror into the log: "
-                "eoslog mirror out --reverse NAME"
+                f"{', '.join(mirror_labels) or 'this mirror'} brings them back. Nothing was written. Mirror into "
+                "another topic (--rename). To send to Kafka only what did not come from there, end the mirror into the "
+                "log: eoslog mirror out --reverse NAME"
             )
 
 
 def _path(edges: dict[str, set[str]], first: str, last: str) -> list[str] | None:
     """A way from ``first`` to ``last``."""
     paths = [[first]]
-    seen = {first}
+    visited = {first}
     while paths:
         path = paths.pop()
         if path[-1] == last:
             return path
-        for one in sorted(edges.get(path[-1], ())):
-            if one not in seen:
-                seen.add(one)
-                paths.append([*path, one])
+        for node in sorted(edges.get(path[-1], ())):
+            if node not in visited:
+                visited.add(node)
+                paths.append([*path, node])
     return None
 
 

@@ -132,8 +132,8 @@ class OffsetMap:
     def _locate(self, offset: int, side: int) -> Place:
         first = self._row_of(offset, side)
         for number in range(first, min(first + 2, self._rows)):
-            if (found := located(self._runs(number), offset, side)) is not None:
-                return found
+            if (place := located(self._runs(number), offset, side)) is not None:
+                return place
         end = (self._position.offset, max(self._position.log_end, 0))
         return Place(end[1 - side], exact=False)
 
@@ -184,30 +184,30 @@ def mirror_offsets(log: Log, mirror: str) -> list[MirrorOffsets]:
     state = log.follow()
     return [
         MirrorOffsets(
-            one.topic,
-            one.partition,
-            one.target,
-            one.offset,
-            max(one.log_end, 0),
-            OffsetMap(log, state, mirror, one).is_same,
+            position.topic,
+            position.partition,
+            position.target,
+            position.offset,
+            max(position.log_end, 0),
+            OffsetMap(log, state, mirror, position).is_same,
         )
-        for one in current(state, mirror)
+        for position in current(state, mirror)
     ]
 
 
 def current(state: State, mirror: str) -> list[Position]:
     """The positions of the mirror in topics that are in the log."""
     return [
-        one
-        for one in positions(state, mirror)
-        if one.target in state.topics and state.topics[one.target].topic_id == one.target_id
+        position
+        for position in positions(state, mirror)
+        if position.target in state.topics and state.topics[position.target].topic_id == position.target_id
     ]
 
 
 def not_mirrored(state: State, mirror: str, topic: str | None) -> ConfigError:
     """The error for a mirror that has mirrored nothing, or not this topic."""
     if topic is not None:
-        names = ", ".join(sorted({one.topic for one in current(state, mirror)}))
+        names = ", ".join(sorted({position.topic for position in current(state, mirror)}))
         return ConfigError(f"mirror {mirror!r} has not mirrored a topic {topic!r}; it has mirrored {names}")
     names = ", ".join(mirrors(state)) or "none"
     return ConfigError(
@@ -219,13 +219,15 @@ def not_mirrored(state: State, mirror: str, topic: str | None) -> ConfigError:
 def opened_map(log: Log, mirror: str, topic: str, partition: int) -> OffsetMap:
     """The map of a partition; ``topic`` is Kafka's name or the log's. Raises `ConfigError`."""
     state = log.follow()
-    known = [one for one in current(state, mirror) if one.partition == partition]
-    found = [one for one in known if one.target == topic] or [one for one in known if one.topic == topic]
-    if len(found) > 1:  # The topic was made again in Kafka, and is mirrored under another name.
-        names = ", ".join(one.target for one in found)
+    of_partition = [position for position in current(state, mirror) if position.partition == partition]
+    matches = [position for position in of_partition if position.target == topic] or [
+        position for position in of_partition if position.topic == topic
+    ]
+    if len(matches) > 1:  # The topic was made again in Kafka, and is mirrored under another name.
+        names = ", ".join(position.target for position in matches)
         raise ConfigError(f"topic {topic!r} of Kafka is mirrored into {names}: give one of these as --topic")
-    if not found:
+    if not matches:
         raise ConfigError(
             f"mirror {mirror!r} has no partition {partition} of a topic {topic!r}: eoslog mirror offsets lists them"
         )
-    return OffsetMap(log, state, mirror, found[0])
+    return OffsetMap(log, state, mirror, matches[0])

@@ -74,8 +74,10 @@ class BatchPlan(NamedTuple):
 
 def log_ends(state: State, shares: Sequence[Share]) -> tuple[int, ...]:
     """Where the log's partitions end now; 0 for one that is gone, which the rules refuse."""
-    found = (state.partitions.get((share.partition.target_id, share.partition.partition)) for share in shares)
-    return tuple(0 if partition is None else partition.end for partition in found)
+    partitions = (
+        state.partitions.get((share.partition.target_id, share.partition.partition)) for share in shares
+    )
+    return tuple(0 if partition is None else partition.end for partition in partitions)
 
 
 def plan(state: State, shares: Sequence[Share]) -> BatchPlan:
@@ -144,26 +146,27 @@ def begin(state: State, first: Sequence[Position], mirror: str, run_id: str) -> 
     So a partition without a position is one that Kafka's topic got later, and begins at offset 0.
     """
     partitions = [MirroredPartition(mirror, at.source_id, at.target_id, at.partition) for at in first]
-    if any(one.transactional_id in state.queries for one in partitions):
+    if any(partition.transactional_id in state.queries for partition in partitions):
         return ()
     moves = tuple(
-        _move(Share(one, run_id, None, at, NO_RECORDS), at) for one, at in zip(partitions, first, strict=True)
+        _move(Share(partition, run_id, None, at, NO_RECORDS), at)
+        for partition, at in zip(partitions, first, strict=True)
     )
-    return (*take_over(state, [(one, run_id) for one in partitions]), *moves)
+    return (*take_over(state, [(partition, run_id) for partition in partitions]), *moves)
 
 
 def take_over(state: State, runs: Sequence[tuple[MirroredPartition, str]]) -> tuple[Action, ...]:
     """Register these runs, which fences the earlier ones of each partition."""
-    found: list[Action] = []
+    inits: list[Action] = []
     new = state.next_producer_id
     for partition, run_id in runs:
         name = partition.transactional_id
         producer = state.producer_of(name)
         if producer is None:
-            found.append(InitProducer(new, 0, name, ONE_SHOT_TIMEOUT_MS, run_id))
+            inits.append(InitProducer(new, 0, name, ONE_SHOT_TIMEOUT_MS, run_id))
             new += 1
         elif producer.run_id != run_id:
-            found.append(
+            inits.append(
                 InitProducer(producer.producer_id, producer.epoch + 1, name, ONE_SHOT_TIMEOUT_MS, run_id)
             )
-    return tuple(found)
+    return tuple(inits)

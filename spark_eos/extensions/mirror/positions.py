@@ -86,13 +86,13 @@ class Known(NamedTuple):
 def position_of(text: str | None, transactional_id: str) -> Position:
     """The position in such a text. Raises `CorruptRecordError`."""
     try:
-        found = Position(**json.loads(text or ""))
+        position = Position(**json.loads(text or ""))
     except (ValueError, TypeError) as error:
         raise CorruptRecordError(
             f"transactional.id {transactional_id!r} is one of a mirror, but its last batch does not say where the "
             f"mirror stands ({error}): another program has used the id. Mirror the topic under another --name"
         ) from error
-    return found
+    return position
 
 
 def known(state: State, partition: MirroredPartition) -> Known | None:
@@ -107,8 +107,11 @@ def known(state: State, partition: MirroredPartition) -> Known | None:
 
 def positions(state: State, mirror: str) -> list[Position]:
     """All positions of a mirror, sorted by topic and partition."""
-    found = [position_of(_end(state, name), name) for name in _names(state, mirror)]
-    return sorted(found, key=lambda one: (one.topic, one.partition, one.source_id, one.target_id))
+    all_positions = [position_of(_end(state, name), name) for name in _names(state, mirror)]
+    return sorted(
+        all_positions,
+        key=lambda position: (position.topic, position.partition, position.source_id, position.target_id),
+    )
 
 
 def mirrors(state: State) -> list[str]:

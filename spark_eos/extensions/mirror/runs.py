@@ -54,9 +54,9 @@ class MapRow(NamedTuple):
     def of(cls, data: bytes | None, where: str) -> MapRow:
         """The row in such a value. Raises `CorruptRecordError`, which names ``where``."""
         try:
-            found = json.loads(data or b"")
-            end = None if found["end"] is None else (int(found["end"][0]), int(found["end"][1]))
-            runs = tuple(Run(*map(int, one)) for one in found["runs"])
+            fields = json.loads(data or b"")
+            end = None if fields["end"] is None else (int(fields["end"][0]), int(fields["end"][1]))
+            runs = tuple(Run(*map(int, run)) for run in fields["runs"])
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise CorruptRecordError(
                 f"{where} is no row of an offset map ({error}): another program than the mirror has written to it"
@@ -91,10 +91,10 @@ def joined(end: tuple[int, int] | None, runs: Sequence[Run]) -> MapRow | None:
 
 def located(runs: Sequence[Run], offset: int, side: int) -> Place | None:
     """Where ``offset`` of one side lies on the other; None if all these runs end before it."""
-    other = 1 - side
+    other_side = 1 - side
     for run in runs:
         if offset < run[side]:
-            return Place(run[other], exact=False)
+            return Place(run[other_side], exact=False)
         if offset < run.end[side]:
-            return Place(run[other] + offset - run[side], exact=True)
+            return Place(run[other_side] + offset - run[side], exact=True)
     return None

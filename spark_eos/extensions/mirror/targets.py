@@ -46,40 +46,40 @@ def copied(config: Mapping[str, str]) -> dict[str, str]:
 
 def check_distinct(targets: Mapping[str, str]) -> None:
     """Raise `ConfigError` if two topics of Kafka would become one of the log. ``targets`` are the log's, by Kafka's."""
-    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for name, target in targets.items():
-        if target in found:
+        if target in sources:
             raise ConfigError(
-                f"--rename: topics {found[target]!r} and {name!r} of Kafka would both become {target!r} of the log"
+                f"--rename: topics {sources[target]!r} and {name!r} of Kafka would both become {target!r} of the log"
             )
-        found[target] = name
+        sources[target] = name
 
 
 def prepare(
     state: State, mirror: str, targets: Sequence[Target], ids: Mapping[str, str], *, may_append: bool
 ) -> tuple[Action, ...]:
     """What makes the log ready for these topics. ``ids`` are the topic ids of new ones, by name."""
-    found: list[Action] = []
+    actions: list[Action] = []
     for target in targets:
         mapped = map_topic(mirror, target.name)
         topic, map_ = state.topics.get(target.name), state.topics.get(mapped)
         if topic is None:
             if map_ is not None:  # That of a topic that was deleted.
-                found.append(DeleteTopic(mapped, map_.topic_id))
-            found.append(
+                actions.append(DeleteTopic(mapped, map_.topic_id))
+            actions.append(
                 new_topic(target.name, target.source.partitions, target.config, None, ids[target.name])
             )
             map_ = None
         else:
             if map_ is None and not may_append:
                 _check_is_empty(state, mirror, topic)
-            found += _changes(topic, target)
+            actions += _changes(topic, target)
         if map_ is None:
             partitions = max(target.source.partitions, 0 if topic is None else topic.partitions)
-            found.append(new_topic(mapped, partitions, _MAP_CONFIG, None, ids[mapped]))
+            actions.append(new_topic(mapped, partitions, _MAP_CONFIG, None, ids[mapped]))
         elif target.source.partitions > map_.partitions:
-            found.append(AlterTopic(mapped, map_.topic_id, target.source.partitions))
-    return tuple(found)
+            actions.append(AlterTopic(mapped, map_.topic_id, target.source.partitions))
+    return tuple(actions)
 
 
 def _check_is_empty(state: State, mirror: str, topic: Topic) -> None:
@@ -100,20 +100,20 @@ def _changes(topic: Topic, target: Target) -> list[Action]:
     partitions = target.source.partitions if target.source.partitions > topic.partitions else None
     config: tuple[tuple[str, str], ...] | None = None
     if target.config is not None:
-        kept = {name: value for name, value in topic.config.items() if name not in COPIED}
-        wanted = {**kept, **target.config}
-        if wanted != dict(topic.config):
-            config = tuple(sorted(wanted.items()))
+        own_config = {name: value for name, value in topic.config.items() if name not in COPIED}
+        new_config = {**own_config, **target.config}
+        if new_config != dict(topic.config):
+            config = tuple(sorted(new_config.items()))
     if partitions is None and config is None:
         return []
     return [AlterTopic(topic.name, topic.topic_id, partitions, config)]
 
 
 def check_continues(
-    known: Sequence[Position], topic: SourceTopic, target_id: str, cluster: str, address: str
+    positions: Sequence[Position], topic: SourceTopic, target_id: str, cluster: str, address: str
 ) -> None:
     """Raise if the log's topic holds records of another cluster's topic, or of an earlier one of the same name."""
-    for position in known:
+    for position in positions:
         if position.target_id != target_id:
             continue
         if position.cluster != cluster:

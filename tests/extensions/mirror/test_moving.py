@@ -74,8 +74,8 @@ def test_a_reader_goes_on_after_what_it_has_read(log):
     mirror(log, 5, 6)
     for offset, place in ((0, 0), (2, 2), (3, 3), (4, 3), (5, 3), (6, 4), (7, 5)):
         found = translated(log, offset)
-        assert (found.wanted.offset, found.other) == (place, None), offset
-    assert translated(log, 8).wanted is None, "not mirrored yet"
+        assert (found.place.offset, found.left_out) == (place, None), offset
+    assert translated(log, 8).place is None, "not mirrored yet"
 
 
 def test_records_of_the_log_are_read_by_a_reader_that_stands_just_before_them(url, log):
@@ -83,10 +83,10 @@ def test_records_of_the_log_are_read_by_a_reader_that_stands_just_before_them(ur
     mirror(log, 0, 1, 2)
     write(url, 2)
     mirror(log, 3, 4)
-    assert translated(log, 3)[3:] == (translated(log, 3).wanted, None, None)
-    assert translated(log, 3).wanted.offset == 3
+    assert translated(log, 3)[3:] == (translated(log, 3).place, None, None)
+    assert translated(log, 3).place.offset == 3
     found = translated(log, 4)
-    assert (found.wanted.offset, found.other) == (6, 3)
+    assert (found.place.offset, found.left_out) == (6, 3)
     assert "record 3 before that, which the group would never read" in passed_over(found)
 
 
@@ -113,8 +113,8 @@ def test_markers_and_aborted_records_are_passed(url, log):
         producer.flush()
         producer.abort_transaction()
     mirror(log, 1)
-    assert translated(log, 2).other is None
-    assert translated(log, 2).wanted.offset > 2
+    assert translated(log, 2).left_out is None
+    assert translated(log, 2).place.offset > 2
 
 
 def test_records_of_an_open_transaction_count(url, log):
@@ -125,9 +125,9 @@ def test_records_of_an_open_transaction_count(url, log):
     producer.send("t", b"mine")
     producer.flush()
     mirror(log, 1)
-    assert translated(log, 2).other == 1
+    assert translated(log, 2).left_out == 1
     producer.abort_transaction()
-    assert translated(log, 2).other is None
+    assert translated(log, 2).left_out is None
     producer.close()
 
 

@@ -128,19 +128,19 @@ def mirror_in(
     source = KafkaSource(settings, f"{GROUP_PREFIX}{name}", refresh_s=refresh, tell=tell)
     log = Log.open_or_create(url, settings=store_settings(command_config))
     with stoppable() as stop:
-        done = Mirror(log, source, options, tell).run(lambda: stop.signal is not None, once=once)
+        summary = Mirror(log, source, options, tell).run(lambda: stop.signal is not None, once=once)
         if as_json:
-            print_json(done._asdict())
+            print_json(summary._asdict())
         else:
             print(
-                f"mirrored {counted(done.records, 'record')} in {counted(done.batches, 'entry', 'entries')}"
+                f"mirrored {counted(summary.records, 'record')} in {counted(summary.batches, 'entry', 'entries')}"
             )
         if stop.signal is not None:
             until_stopped(stop)
-    if done.left_out:
+    if summary.left_out:
         raise InvalidRequestError(
-            f"{counted(len(done.left_out), 'topic')} of Kafka cannot be mirrored, for the reasons above: "
-            f"{', '.join(done.left_out)}. All others are"
+            f"{counted(len(summary.left_out), 'topic')} of Kafka cannot be mirrored, for the reasons above: "
+            f"{', '.join(summary.left_out)}. All others are"
         )
 
 
@@ -171,14 +171,16 @@ def offsets(
     opened = open_log(url, command_config)
     if kafka is None and log_offset is None:
         mirrored = mirror_offsets(opened, name)
-        found = [one for one in mirrored if topic in {None, one.source, one.target}]
-        if not found:
+        positions = [position for position in mirrored if topic in {None, position.source, position.target}]
+        if not positions:
             raise not_mirrored(opened.state, name, topic if mirrored else None)
         if as_json:
-            for one in found:
-                print_json(one._asdict())
+            for position in positions:
+                print_json(position._asdict())
             return
-        print_table(MIRRORED, [(*one[:5], "yes" if one.is_same else "no") for one in found])
+        print_table(
+            MIRRORED, [(*position[:5], "yes" if position.is_same else "no") for position in positions]
+        )
         return
     if topic is None or partition is None or (kafka is not None and log_offset is not None):
         raise ConfigError("to look an offset up, give --topic, --partition, and one of --kafka and --log")
@@ -200,11 +202,11 @@ def _partitions_of(text: str) -> tuple[str, list[int]]:
     parts = numbers.split(",")
     if not colon or not all(map(_NUMBERS.fullmatch, parts)):
         raise typer.BadParameter(f"{text!r} is not TOPIC:0,2-5", param_hint="'--partitions'")
-    found: list[int] = []
+    selected: list[int] = []
     for part in parts:
         first, _, last = part.partition("-")
-        found += range(int(first), int(last or first) + 1)
-    return topic, sorted({*found})
+        selected += range(int(first), int(last or first) + 1)
+    return topic, sorted({*selected})
 
 
 def tell(text: str) -> None:

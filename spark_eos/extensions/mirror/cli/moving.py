@@ -103,14 +103,21 @@ def group(
     if back:
         target = _target(name, bootstrap_server, kafka_config)
         returned = move_group_back(log, target, name, group_id, timeout_s=timeout, accept_loss=accept_loss)
-        rows = [(group_id, *one) for one in returned]
+        rows = [(group_id, *move) for move in returned]
     else:
         kafka = _kafka(name, bootstrap_server, kafka_config)
         moved = move_group(log, kafka, name, group_id, timeout_s=timeout, accept_loss=accept_loss)
         rows = [
-            (group_id, one.topic, one.partition, one.offset, one.wanted.topic, one.known)
-            for one in moved
-            if one.wanted is not None
+            (
+                group_id,
+                translation.topic,
+                translation.partition,
+                translation.offset,
+                translation.place.topic,
+                translation.committed,
+            )
+            for translation in moved
+            if translation.place is not None
         ]
         from_, to = to, from_
     columns = MOVED.only("GROUP", from_[0], "PARTITION", from_[1], *to)
@@ -229,22 +236,26 @@ def check(
     if before not in {"producers", "end"}:
         raise typer.BadParameter(f"{before!r} is not producers or end", param_hint="'--before'")
     log = open_log(url, command_config)
-    here, there = ("the log", "Kafka") if back else ("Kafka", "the log")
+    old_side, new_side = ("the log", "Kafka") if back else ("Kafka", "the log")
     way: Any = way_back if back else checks
     kafka = (_target if back else _kafka)(name, bootstrap_server, kafka_config)
-    left = way.groups_left(log, kafka, name, ignore_groups)
+    problems = way.groups_left(log, kafka, name, ignore_groups)
     if before == "producers":
         checks.refuse(
-            left, f"producers must not move yet: these groups would not see what they write in {there}"
+            problems, f"producers must not move yet: these groups would not see what they write in {new_side}"
         )
-        _said({"before": before, "safe": True}, f"no group reads {here}: producers may move", as_json=as_json)
+        _said(
+            {"before": before, "safe": True},
+            f"no group reads {old_side}: producers may move",
+            as_json=as_json,
+        )
         return
-    left += way.records_left(log, kafka, name)
-    checks.refuse(left, "the mirror must not end yet")
+    problems += way.records_left(log, kafka, name)
+    checks.refuse(problems, "the mirror must not end yet")
     unsealed = [*way.unsealed(log, kafka, name)]
-    for one in unsealed:
-        tell(f"topic {one} of {here} takes records: one that a forgotten producer writes stays there")
-    text = f"all that {here} has is in {there}, and no group reads {here}: the mirror may end"
+    for topic in unsealed:
+        tell(f"topic {topic} of {old_side} takes records: one that a forgotten producer writes stays there")
+    text = f"all that {old_side} has is in {new_side}, and no group reads {old_side}: the mirror may end"
     _said({"before": before, "safe": True, "takes_records": unsealed}, text, as_json=as_json)
 
 

@@ -129,13 +129,13 @@ def mirror_out(
     settings = {**properties_file(kafka_config, "--kafka-config"), "bootstrap.servers": bootstrap_server}
     target = KafkaTarget(settings, name, refresh_s=refresh, tell=tell)
     with stoppable() as stop:
-        done = MirrorOut(log, target, options, tell).run(lambda: stop.signal is not None, once=once)
+        summary = MirrorOut(log, target, options, tell).run(lambda: stop.signal is not None, once=once)
         if as_json:
-            print_json(done._asdict())
+            print_json(summary._asdict())
         else:
-            torn = f", {done.torn} of the log's torn" if done.torn else ""
+            torn = f", {summary.torn} of the log's torn" if summary.torn else ""
             print(
-                f"sent {counted(done.records, 'record')} in {counted(done.transactions, 'transaction')}{torn}"
+                f"sent {counted(summary.records, 'record')} in {counted(summary.transactions, 'transaction')}{torn}"
             )
         if stop.signal is not None:
             until_stopped(stop)
@@ -172,27 +172,27 @@ def sent(
     settings = {**properties_file(kafka_config, "--kafka-config"), "bootstrap.servers": bootstrap_server}
     target = KafkaTarget(settings, name, refresh_s=30.0, tell=tell)
     try:
-        found = [
-            one
-            for one in sent_offsets(opened.follow(), read_positions(target, opened, name))
-            if topic in {None, one.topic, one.kafka}
+        rows = [
+            row
+            for row in sent_offsets(opened.follow(), read_positions(target, opened, name))
+            if topic in {None, row.topic, row.kafka}
         ]
         if kafka is None and log_offset is None:
             if as_json:
-                for one in found:
-                    print_json(one._asdict())
+                for row in rows:
+                    print_json(row._asdict())
                 return
-            print_table(SENT, [tuple(one) for one in found])
+            print_table(SENT, [tuple(row) for row in rows])
             return
-        wanted = [one for one in found if one.partition == partition]
+        matches = [row for row in rows if row.partition == partition]
         if topic is None or partition is None or (kafka is not None and log_offset is not None):
             raise ConfigError("to look an offset up, give --topic, --partition, and one of --kafka and --log")
-        if len(wanted) != 1:
+        if len(matches) != 1:
             raise ConfigError(
                 f"mirror out {name!r} has no partition {partition} of {topic!r}, or several: look at them"
             )
-        one = wanted[0]
-        offsets = OutMap(target, name, one.kafka, partition, (one.kafka_end, one.offset))
+        row = matches[0]
+        offsets = OutMap(target, name, row.kafka, partition, (row.kafka_end, row.offset))
         place = offsets.to_log(kafka) if kafka is not None else offsets.to_kafka(log_offset or 0)
     finally:
         target.close()

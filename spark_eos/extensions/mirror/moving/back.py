@@ -48,7 +48,7 @@ class Back:
         note = note_of(self.state, mirror)
         self._reverses = None if note is None else note.reverses
         brought = () if self._reverses is None else current(self.state, self._reverses)
-        self._brought = {(one.target_id, one.partition): one for one in brought}
+        self._brought = {(position.target_id, position.partition): position for position in brought}
 
     def has_sent(self, topic: str, number: int, offset: int) -> bool:
         """Whether all of the log before the offset is in Kafka."""
@@ -64,12 +64,12 @@ class Back:
         offsets = OutMap(
             self._target, self._mirror, sent.kafka, number, (sent.ends[number], sent.next[number])
         )
-        found = offsets.to_kafka(offset)
-        assert found is not None, "has_sent was asked before"
+        in_kafka = offsets.to_kafka(offset)
+        assert in_kafka is not None, "has_sent was asked before"
         brought, last = self._brought_at(sent.topic_id, number, offset), -1
         if brought is not None:
             last = offsets.last_before(offset)
-        place = whole(offset, (found.offset, last), brought)
+        place = whole(offset, (in_kafka.offset, last), brought)
         if place is None:
             assert brought is not None, "without it every offset has a place"
             raise OffsetOutOfRangeError(
@@ -78,12 +78,14 @@ class Back:
             )
         if accept_loss:
             return place
-        other = self._other(sent.kafka, number, offsets, 0 if brought is None else brought.kafka_end, place)
-        if other is not None:
+        left_out = self._other(
+            sent.kafka, number, offsets, 0 if brought is None else brought.kafka_end, place
+        )
+        if left_out is not None:
             raise OffsetOutOfRangeError(
                 f"offset {offset} of {topic}-{number} is {place} in Kafka, but a producer in Kafka wrote the record "
-                f"{other} before that, which would never be read: producers moved back before this reader. Nothing was "
-                "committed. To leave such records out, give --accept-loss"
+                f"{left_out} before that, which would never be read: producers moved back before this reader. Nothing "
+                "was committed. To leave such records out, give --accept-loss"
             )
         return place
 
@@ -104,8 +106,8 @@ class Back:
             after = sent[-1][1] if sent else end
             ranges = iter(sent)
             low, high = next(ranges, (end, end))
-            with closing(self._target.records(kafka, number, first, min(after, end))) as found:
-                for offset, _ in found:
+            with closing(self._target.records(kafka, number, first, min(after, end))) as records:
+                for offset, _ in records:
                     while offset >= high:
                         low, high = next(ranges, (end, end))
                     if offset < low:
@@ -117,9 +119,9 @@ class Back:
 def _of_group(back: Back, group: str) -> dict[tuple[str, int], tuple[int, str]]:
     """What a group has committed in the log, of topics that the mirror sends."""
     return {
-        at: (one.offset, one.metadata)
-        for at, one in sorted(back.state.offsets.get(group, {}).items())
-        if at[0] in back.sent and one.topic_id == back.sent[at[0]].topic_id
+        at: (committed.offset, committed.metadata)
+        for at, committed in sorted(back.state.offsets.get(group, {}).items())
+        if at[0] in back.sent and committed.topic_id == back.sent[at[0]].topic_id
     }
 
 
@@ -147,14 +149,14 @@ def move_group_back(
             f"group {group!r} has committed no offset in the log for a topic of mirror out {mirror!r}: look at the "
             "name (eoslog groups list)"
         )
-    known = {at: offset for at, (offset, _) in target.offsets_of(group).items()}
+    kafka_offsets = {at: offset for at, (offset, _) in target.offsets_of(group).items()}
     rows, moves = [], []
     for (topic, number), (offset, metadata) in committed.items():
         kafka = back.sent[topic].kafka
         place = back.place(topic, number, offset, accept_loss=accept_loss)
-        if known.get((kafka, number), -1) < place:
+        if kafka_offsets.get((kafka, number), -1) < place:
             moves.append((kafka, number, place, metadata))
-        rows.append((topic, number, offset, kafka, max(place, known.get((kafka, number), -1))))
+        rows.append((topic, number, offset, kafka, max(place, kafka_offsets.get((kafka, number), -1))))
     if moves:
         target.move_group(group, moves)
     after = Back(log, target, mirror)
@@ -168,11 +170,11 @@ def move_group_back(
 
 
 def _check_is_empty(state: State, target: KafkaTarget, group: str) -> None:
-    known = state.groups.get(group)
-    if known is not None and known.members:
+    group_state = state.groups.get(group)
+    if group_state is not None and group_state.members:
         raise GroupNotEmptyError(
-            f"group {group!r} has {len(known.members)} members in the log: it would read there and in Kafka. Stop its "
-            "consumers first, and remove those that were killed (eoslog groups remove-members)"
+            f"group {group!r} has {len(group_state.members)} members in the log: it would read there and in Kafka. "
+            "Stop its consumers first, and remove those that were killed (eoslog groups remove-members)"
         )
     if target.has_members(group):
         raise GroupNotEmptyError(
@@ -222,12 +224,12 @@ def _waited(
     deadline = log.clock.monotonic() + timeout_s
     while True:
         back = Back(log, target, mirror)
-        what = late(back)
-        if what is None:
+        unsent = late(back)
+        if unsent is None:
             return back
         if log.clock.monotonic() >= deadline:
             raise KafkaTimeoutError(
-                f"{who} {what}, which is not in Kafka yet. Look whether eoslog mirror out runs"
+                f"{who} {unsent}, which is not in Kafka yet. Look whether eoslog mirror out runs"
             )
         log.clock.sleep(_AGAIN_S)
 
@@ -244,17 +246,17 @@ def _ends(state: State, topics: Sequence[str]) -> dict[tuple[str, int], tuple[in
 
 
 def _unsent(back: Back, ends: Mapping[tuple[str, int], tuple[int, int]]) -> list[str]:
-    found = []
+    texts = []
     for (name, number), (end, stable) in sorted(ends.items()):
         if back.has_sent(name, number, end):
             continue
         following = back.sent[name].next
-        done = following[number] if number < len(following) else 0
-        if done >= stable:
-            found.append(f"{name}-{number}: a transaction of the log is open from offset {stable} on")
+        sent_offset = following[number] if number < len(following) else 0
+        if sent_offset >= stable:
+            texts.append(f"{name}-{number}: a transaction of the log is open from offset {stable} on")
         else:
-            found.append(f"{name}-{number} is sent up to offset {done}, and ends at {end} in the log")
-    return found
+            texts.append(f"{name}-{number} is sent up to offset {sent_offset}, and ends at {end} in the log")
+    return texts
 
 
 def records_left(log: Log, target: KafkaTarget, mirror: str) -> list[str]:
@@ -279,14 +281,14 @@ def wait_until_sent(
 ) -> int:
     """Wait until all that the log has now is in Kafka; the number of partitions. Raises `KafkaTimeoutError`."""
     back = Back(log, target, mirror)
-    missing = sorted({*topics} - {*back.sent})
-    if missing:
-        raise ConfigError(f"mirror out {mirror!r} does not send topic {missing[0]!r} of the log")
+    missing_topics = sorted({*topics} - {*back.sent})
+    if missing_topics:
+        raise ConfigError(f"mirror out {mirror!r} does not send topic {missing_topics[0]!r} of the log")
     ends = _ends(back.state, topics or [*back.sent])
     deadline = log.clock.monotonic() + timeout_s
-    while left := _unsent(back, ends):
+    while unsent := _unsent(back, ends):
         if log.clock.monotonic() >= deadline:
-            lines = "\n".join(f"  - {line}" for line in left)
+            lines = "\n".join(f"  - {line}" for line in unsent)
             raise KafkaTimeoutError(
                 f"after {timeout_s:g} seconds Kafka has not all that the log has:\n{lines}\nStart no producer in Kafka "
                 "yet. Look whether eoslog mirror out runs, end open transactions, and call this again"
@@ -299,30 +301,32 @@ def wait_until_sent(
 def groups_left(log: Log, target: KafkaTarget, mirror: str, ignored: str) -> list[str]:
     """What is wrong with groups of the log: they read there still, or stand in Kafka before where they stood."""
     back = Back(log, target, mirror)
-    found = []
+    problems = []
     for group in sorted(back.state.offsets):
         committed = _of_group(back, group)
         if not committed or (ignored and re.fullmatch(ignored, group)):
             continue
         members = back.state.groups.get(group)
         if members is not None and members.members:
-            found.append(f"group {group} has {len(members.members)} members in the log: it reads there")
+            problems.append(f"group {group} has {len(members.members)} members in the log: it reads there")
             continue
-        known = {at: offset for at, (offset, _) in target.offsets_of(group).items()}
-        left = [
+        kafka_offsets = {at: offset for at, (offset, _) in target.offsets_of(group).items()}
+        partitions_behind = [
             f"{topic}-{number}"
             for (topic, number), (offset, _) in committed.items()
-            if not _has_moved(back, known, topic, number, offset)
+            if not _has_moved(back, kafka_offsets, topic, number, offset)
         ]
-        if left:
-            found.append(f"group {group} has not moved ({', '.join(left)}): eoslog mirror group --back")
-    return found
+        if partitions_behind:
+            problems.append(
+                f"group {group} has not moved ({', '.join(partitions_behind)}): eoslog mirror group --back"
+            )
+    return problems
 
 
 def _has_moved(
-    back: Back, known: Mapping[tuple[str, int], int], topic: str, number: int, offset: int
+    back: Back, kafka_offsets: Mapping[tuple[str, int], int], topic: str, number: int, offset: int
 ) -> bool:
-    at = known.get((back.sent[topic].kafka, number))
+    at = kafka_offsets.get((back.sent[topic].kafka, number))
     if at is None or not back.has_sent(topic, number, offset):
         return False
     try:

@@ -93,19 +93,19 @@ def stands_at(
 def _offsets(
     ends: Mapping[str, str | None], reads: Reads, source: str | None, where: str
 ) -> dict[tuple[str, int], int]:
-    found = {name: offsets for name, text in ends.items() if (offsets := reads(text)) is not None}
-    if source is None and len(found) > 1:
+    by_source = {name: offsets for name, text in ends.items() if (offsets := reads(text)) is not None}
+    if source is None and len(by_source) > 1:
         raise ConfigError(
-            f"{where} has the sources {', '.join(found)}: give one with --source, and call this for each"
+            f"{where} has the sources {', '.join(by_source)}: give one with --source, and call this for each"
         )
-    name = next(iter(found), None) if source is None else source
-    if name is None or name not in found:
+    name = next(iter(by_source), None) if source is None else source
+    if name is None or name not in by_source:
         raise CheckpointMismatchError(
             f"{where} has no offsets of a source that can move{'' if source is None else f' under the name {source}'}: "
             f"its sources are {', '.join(ends)}. From Kafka to the log moves what reads format('kafka'), and with "
             "--back what reads this log by format('eoslog')"
         )
-    return found[name]
+    return by_source[name]
 
 
 def kafka_offsets(text: str | None) -> dict[tuple[str, int], int] | None:
@@ -115,15 +115,15 @@ def kafka_offsets(text: str | None) -> dict[tuple[str, int], int] | None:
     topics = json.loads(text)
     if not isinstance(topics, dict) or not topics or any(name.startswith("@") for name in topics):
         return None
-    found = {}
+    offsets = {}
     for name, partitions in topics.items():
         if not isinstance(partitions, dict):
             return None
         for number, offset in partitions.items():
             if not number.isdecimal() or type(offset) is not int or offset < 0:
                 return None
-            found[name, int(number)] = offset
-    return found
+            offsets[name, int(number)] = offset
+    return offsets
 
 
 def log_offsets(log: Log) -> Reads:
@@ -166,7 +166,7 @@ def starting_offsets(
     while True:
         state = log.follow()
         maps = maps_of(log, state, mirror)
-        found: dict[str, dict[str, int]] = {}
+        starts: dict[str, dict[str, int]] = {}
         waits = None
         for at, offset in sorted(job.offsets.items()):
             if at not in maps:
@@ -181,14 +181,14 @@ def starting_offsets(
             if place is None:
                 waits = f"{at[0]}-{at[1]} up to offset {offset}"
                 break
-            other = offsets.others(0, place)
-            if other is not None and not accept_loss:
+            left_out = offsets.others(0, place)
+            if left_out is not None and not accept_loss:
                 raise OffsetOutOfRangeError(
                     f"the query has read {at[0]}-{at[1]} of Kafka up to offset {offset}, which is {place} in the log, "
-                    f"but a producer of the log wrote the record {other} before that, which the query would never "
+                    f"but a producer of the log wrote the record {left_out} before that, which the query would never "
                     "read: producers moved before this job. To leave such records out, give --accept-loss"
                 )
-            found.setdefault(position.target, {})[str(at[1])] = place
+            starts.setdefault(position.target, {})[str(at[1])] = place
         if waits is None:
             break
         if log.clock.monotonic() >= deadline:
@@ -198,8 +198,10 @@ def starting_offsets(
                 "open transaction, whose end the mirror waits for"
             )
         log.clock.sleep(_AGAIN_S)
-    for one in current(state, mirror):
-        if one.target in found:
-            for number in range(state.topics[one.target].partitions):
-                found[one.target].setdefault(str(number), _EARLIEST)
-    return {name: dict(sorted(numbers.items(), key=lambda at: int(at[0]))) for name, numbers in found.items()}
+    for position in current(state, mirror):
+        if position.target in starts:
+            for number in range(state.topics[position.target].partitions):
+                starts[position.target].setdefault(str(number), _EARLIEST)
+    return {
+        name: dict(sorted(numbers.items(), key=lambda at: int(at[0]))) for name, numbers in starts.items()
+    }

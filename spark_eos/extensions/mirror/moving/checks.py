@@ -44,12 +44,14 @@ class Behind(NamedTuple):
 
 def mirrored(log: Log, mirror: str, topics: Sequence[str] = ()) -> list[Position]:
     """The positions of the mirror, of all topics or of these. Raises `ConfigError` if there are none."""
-    found = [one for one in current(log.follow(), mirror) if not topics or one.topic in topics]
-    missing = sorted({*topics} - {one.topic for one in found})
-    if missing or not found:
-        what = f"topic {missing[0]!r} of Kafka" if missing else "any topic"
-        raise ConfigError(f"mirror {mirror!r} has not mirrored {what}: start eoslog mirror in first")
-    return found
+    positions = [
+        position for position in current(log.follow(), mirror) if not topics or position.topic in topics
+    ]
+    missing_topics = sorted({*topics} - {position.topic for position in positions})
+    if missing_topics or not positions:
+        subject = f"topic {missing_topics[0]!r} of Kafka" if missing_topics else "any topic"
+        raise ConfigError(f"mirror {mirror!r} has not mirrored {subject}: start eoslog mirror in first")
+    return positions
 
 
 def behind(log: Log, kafka: KafkaState, mirror: str, topics: Sequence[str] = ()) -> list[Behind]:
@@ -59,7 +61,7 @@ def behind(log: Log, kafka: KafkaState, mirror: str, topics: Sequence[str] = ())
 
 
 def _behind(log: Log, mirror: str, topics: Sequence[str], ends: dict[tuple[str, int], End]) -> list[Behind]:
-    at = {(one.topic, one.partition): one.offset for one in mirrored(log, mirror, topics)}
+    at = {(position.topic, position.partition): position.offset for position in mirrored(log, mirror, topics)}
     return [
         Behind(*where, end, at.get(where))
         for where, end in sorted(ends.items())
@@ -72,12 +74,12 @@ def wait(log: Log, kafka: KafkaState, mirror: str, topics: Sequence[str], timeou
     partitions = kafka.partitions_of(mirrored(log, mirror, topics))
     ends = kafka.ends(partitions)
     deadline = log.clock.monotonic() + timeout_s
-    while left := _behind(log, mirror, topics, ends):
+    while lags := _behind(log, mirror, topics, ends):
         if log.clock.monotonic() >= deadline:
-            fresh = kafka.ends([(one.topic, one.partition) for one in left])
+            fresh = kafka.ends([(lag.topic, lag.partition) for lag in lags])
             lines = "\n".join(
-                f"  - {one._replace(end=one.end._replace(stable=fresh[one.topic, one.partition].stable)).text}"
-                for one in left
+                f"  - {lag._replace(end=lag.end._replace(stable=fresh[lag.topic, lag.partition].stable)).text}"
+                for lag in lags
             )
             raise KafkaTimeoutError(
                 f"after {timeout_s:g} seconds the log has not all that Kafka has:\n{lines}\nStart no producer on the "
@@ -91,33 +93,33 @@ def groups_left(log: Log, kafka: KafkaState, mirror: str, ignored: str) -> list[
     """What is wrong with groups of Kafka: they read there still, or stand in the log before where they stood."""
     state = log.follow()
     maps = maps_of(log, state, mirror)
-    found = []
+    problems = []
     for group, committed in kafka.group_offsets(f"(?!(?:{ignored})$).*" if ignored else ".*").items():
         moved = translations(state, maps, group, committed)
         if not moved:
             continue
         members = kafka.members(group)
         if members:
-            found.append(f"group {group} has {members} members in Kafka: it reads there")
-        elif left := [one.name for one in moved if not one.has_moved]:
-            found.append(f"group {group} has not moved ({', '.join(left)}): eoslog mirror group")
-    return found
+            problems.append(f"group {group} has {members} members in Kafka: it reads there")
+        elif names := [translation.name for translation in moved if not translation.has_moved]:
+            problems.append(f"group {group} has not moved ({', '.join(names)}): eoslog mirror group")
+    return problems
 
 
 def records_left(log: Log, kafka: KafkaState, mirror: str) -> list[str]:
     """What is not in the log yet."""
-    return [one.text for one in behind(log, kafka, mirror)]
+    return [lag.text for lag in behind(log, kafka, mirror)]
 
 
 def unsealed(log: Log, kafka: KafkaState, mirror: str) -> list[str]:
     """The topics of Kafka that take records."""
-    names = sorted({one.topic for one in mirrored(log, mirror)})
+    names = sorted({position.topic for position in mirrored(log, mirror)})
     configs = kafka.configs(names)
     return [name for name in names if int(configs[name].get("max.message.bytes") or 0) > SEALED_BYTES]
 
 
-def refuse(left: Sequence[str], what: str) -> None:
+def refuse(problems: Sequence[str], headline: str) -> None:
     """Raise `InvalidRequestError` if something is left."""
-    if left:
-        lines = "\n".join(f"  - {line}" for line in left)
-        raise InvalidRequestError(f"{what}:\n{lines}")
+    if problems:
+        lines = "\n".join(f"  - {line}" for line in problems)
+        raise InvalidRequestError(f"{headline}:\n{lines}")

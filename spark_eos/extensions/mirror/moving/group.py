@@ -35,8 +35,8 @@ def move_group(
     deadline = log.clock.monotonic() + timeout_s
     while True:
         state = log.follow()
-        found = translations(state, maps_of(log, state, mirror), group, committed)
-        waits = [one for one in found if one.wanted is None]
+        offsets = translations(state, maps_of(log, state, mirror), group, committed)
+        waits = [translation for translation in offsets if translation.place is None]
         if not waits:
             break
         if log.clock.monotonic() >= deadline:
@@ -46,24 +46,26 @@ def move_group(
                 "be ahead of an open transaction, whose end the mirror waits for"
             )
         log.clock.sleep(_AGAIN_S)
-    if not found:
+    if not offsets:
         raise ConfigError(
             f"group {group!r} has committed no offset in Kafka for a topic of mirror {mirror!r}: look at the name "
             "(kafka-consumer-groups.sh --list); a consumer that has committed nothing begins by auto.offset.reset"
         )
-    lost = [one for one in found if one.other is not None]
-    if lost and not accept_loss:
+    losses = [translation for translation in offsets if translation.left_out is not None]
+    if losses and not accept_loss:
         raise OffsetOutOfRangeError(
-            f"group {group!r} cannot move: {passed_over(lost[0])}. Nothing was committed. To leave these records out, "
-            "give --accept-loss; to read them, and records of Kafka after them a second time, reset the group there "
-            f"(eoslog groups reset-offsets --to-offset {lost[0].other})"
+            f"group {group!r} cannot move: {passed_over(losses[0])}. Nothing was committed. To leave these records "
+            "out, give --accept-loss; to read them, and records of Kafka after them a second time, reset the group "
+            f"there (eoslog groups reset-offsets --to-offset {losses[0].left_out})"
         )
-    wanted = [one.wanted for one in found if one.wanted is not None]
-    if any(not one.has_moved for one in found):
-        log.commit(partial(moves, group=group, wanted=wanted), writer="mirror groups", alone=True)
+    places = [translation.place for translation in offsets if translation.place is not None]
+    if any(not translation.has_moved for translation in offsets):
+        log.commit(partial(moves, group=group, places=places), writer="mirror groups", alone=True)
         state = log.follow()
-        found = translations(state, maps_of(log, state, mirror), group, committed)
-    if any(not one.has_moved for one in found):  # `moves` leaves a group with members alone.
+        offsets = translations(state, maps_of(log, state, mirror), group, committed)
+    if any(
+        not translation.has_moved for translation in offsets
+    ):  # `moves` leaves a group with members alone.
         raise GroupNotEmptyError(
             f"group {group!r} has members in the log, and stands there before where it stood in Kafka: a consumer was "
             "started on the log too early. Nothing was committed. Stop it, remove it from the group if it was killed "
@@ -75,7 +77,7 @@ def move_group(
             f"group {group!r} has committed offsets in Kafka while it moved: a consumer reads there. Stop it, and call "
             "this again before a consumer starts on the log"
         )
-    return found
+    return offsets
 
 
 def _check_is_empty(kafka: KafkaState, group: str) -> None:

@@ -26,45 +26,47 @@ class KafkaState(KafkaSource):
 
     def ends(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], End]:
         """Where these partitions end."""
-        asked = [*partitions]
+        partition_list = [*partitions]
         level = self._kafka.IsolationLevel
-        high = self._ends(asked, level.READ_UNCOMMITTED)
-        stable = self._ends(asked, level.READ_COMMITTED)
-        return {at: End(high[at], stable[at]) for at in asked}
+        high = self._ends(partition_list, level.READ_UNCOMMITTED)
+        stable = self._ends(partition_list, level.READ_COMMITTED)
+        return {at: End(high[at], stable[at]) for at in partition_list}
 
     def _ends(self, partitions: list[tuple[str, int]], level: Any) -> dict[tuple[str, int], int]:
         latest = self._admin_module.OffsetSpec.latest()
-        wanted = {self._kafka.TopicPartition(*at): latest for at in partitions}
+        specs = {self._kafka.TopicPartition(*at): latest for at in partitions}
 
         def ask() -> dict[tuple[str, int], int]:
-            if not wanted:
+            if not specs:
                 return {}
-            asked = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=_TIMEOUT_S)
-            return {(at.topic, at.partition): int(self._answer(one).offset) for at, one in asked.items()}
+            futures = self._admin.list_offsets(specs, isolation_level=level, request_timeout=_TIMEOUT_S)
+            return {
+                (at.topic, at.partition): int(self._answer(future).offset) for at, future in futures.items()
+            }
 
         return self._again(ask)
 
     def members(self, group: str) -> int:
         """How many members a group has now."""
-        asked = self._patiently(
+        description = self._patiently(
             lambda: self._admin.describe_consumer_groups([group], request_timeout=_TIMEOUT_S)[group]
         )
-        return len(asked.members)
+        return len(description.members)
 
     def partitions_of(self, positions: Iterable[Position]) -> list[tuple[str, int]]:
         """All partitions that the mirrored topics have now. Raises if Kafka has other topics than were mirrored."""
-        known: Mapping[str, Position] = {one.topic: one for one in positions}
+        by_topic: Mapping[str, Position] = {position.topic: position for position in positions}
         cluster = self.cluster_id()
-        for position in known.values():
+        for position in by_topic.values():
             if position.cluster != cluster:
                 raise InvalidRequestError(
                     f"topic {position.target!r} is mirrored from the Kafka cluster {position.cluster}, and "
                     f"{self.address} is cluster {cluster}: set --bootstrap-server to the first one"
                 )
-        found = self.described_patiently(known)
-        for name, position in known.items():
-            if name not in found:
+        topics = self.described_patiently(by_topic)
+        for name, position in by_topic.items():
+            if name not in topics:
                 raise UnknownTopicOrPartitionError(f"Kafka at {self.address} has no topic {name!r} any more")
-            if found[name].topic_id != position.source_id:
-                raise recreated(name, position.source_id, found[name].topic_id, self.address)
-        return [(name, number) for name, topic in found.items() for number in range(topic.partitions)]
+            if topics[name].topic_id != position.source_id:
+                raise recreated(name, position.source_id, topics[name].topic_id, self.address)
+        return [(name, number) for name, topic in topics.items() for number in range(topic.partitions)]

@@ -66,7 +66,7 @@ class SparkFiles:
             raise UnsupportedVersionError(
                 f"{name} of {self!r} has version {version[:20]!r}, and {' and '.join(_VERSIONS)} are known here"
             )
-        found: dict[str, str | None] = {}
+        by_source: dict[str, str | None] = {}
         for number, line in enumerate(lines[1:]):
             source, _, text = line.partition(":") if version == "v2" else (str(number), ":", line)
             try:
@@ -76,15 +76,15 @@ class SparkFiles:
                 raise CheckpointMismatchError(
                     f"{name} of {self!r}: the offset of source {source} is not whole ({error})"
                 ) from error
-            found[source] = None if text == _NO_OFFSET else text
-        return Ends(found)
+            by_source[source] = None if text == _NO_OFFSET else text
+        return Ends(by_source)
 
     def require_offsets(self, batch_id: int) -> Ends:
         """As `offsets`; a batch that is not there is an error."""
-        found = self.offsets(batch_id)
-        if found is None:
+        ends = self.offsets(batch_id)
+        if ends is None:
             raise CheckpointMismatchError(f"{self!r} has no file offsets/{batch_id}")
-        return found
+        return ends
 
     def finished(self, batch_id: int) -> bool:
         """Whether Spark has noted the batch as done."""

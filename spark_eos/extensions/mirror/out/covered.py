@@ -14,7 +14,7 @@ class Covered:
     """Ranges by partition, which do not overlap."""
 
     def __init__(self, ranges: Mapping[PartitionKey, Iterable[tuple[int, int]]] | None = None) -> None:
-        self._ranges = {key: sorted(found) for key, found in (ranges or {}).items()}
+        self._ranges = {key: sorted(spans) for key, spans in (ranges or {}).items()}
 
     def within(self, key: PartitionKey, first: int, end: int) -> Iterator[tuple[int, int]]:
         """The parts of the range ``first`` to ``end - 1`` that are covered, in order."""

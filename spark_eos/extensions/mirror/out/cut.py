@@ -13,37 +13,37 @@ from spark_eos.protocol.state import PartitionKey
 __all__ = ["chosen"]
 
 
-def chosen(start: Cut, end: Cut, units: Sequence[Unit], wanted: int, limit: int) -> dict[PartitionKey, int]:
+def chosen(start: Cut, end: Cut, units: Sequence[Unit], target: int, limit: int) -> dict[PartitionKey, int]:
     """The cut of the next Kafka transaction: from ``start`` on, not past ``end``, which `most` has found.
 
-    It has whole units, in the order in which they ended, until there are ``wanted`` records. What belongs together and
+    It has whole units, in the order in which they ended, until there are ``target`` records. What belongs together and
     has more than ``limit`` is torn: then the cut is a part of it, with ``limit`` records. Whole units that lie before
     that, and that ended later, go first.
     """
     lists = Lists(units)
     cut = dict(start)
-    taken: set[int] = set()
+    in_cut: set[int] = set()
     count = 0
     order = sorted(range(len(units)), key=lambda number: units[number].seq)
     for number in order:
-        if number in taken or not is_before(units[number], end) or is_before(units[number], cut):
+        if number in in_cut or not is_before(units[number], end) or is_before(units[number], cut):
             continue
-        if count >= wanted:
+        if count >= target:
             return cut
-        group, grown = _closure(number, cut, units, lists, taken)
-        more = sum(part_of(units[one], start) for one in group)
+        group, grown = _closure(number, cut, units, lists, in_cut)
+        more = sum(part_of(units[member], start) for member in group)
         if count and count + more > limit:
             return cut
         if more > limit:
             least, grown = _least(group, cut, units)
             return grown if least <= limit else _beginning(start, grown, limit)
-        taken |= group
+        in_cut |= group
         cut, count = grown, count + more
     return dict(end)  # All of it, with what is no unit: control batches and aborted records.
 
 
 def _closure(
-    number: int, cut: Cut, units: Sequence[Unit], lists: Lists, taken: set[int]
+    number: int, cut: Cut, units: Sequence[Unit], lists: Lists, in_cut: set[int]
 ) -> tuple[set[int], dict[PartitionKey, int]]:
     """The unit with all that has to be sent before or with it, and the cut after them."""
     grown, group, waiting = dict(cut), {number}, [number]
@@ -52,11 +52,11 @@ def _closure(
             before = grown.get(key)
             if before is None or part.end <= before:
                 continue
-            for other in lists.beginning_before(key, part.end):
-                if other in taken or other in group or units[other].parts[key].end <= cut[key]:
+            for candidate in lists.beginning_before(key, part.end):
+                if candidate in in_cut or candidate in group or units[candidate].parts[key].end <= cut[key]:
                     continue
-                group.add(other)
-                waiting.append(other)
+                group.add(candidate)
+                waiting.append(candidate)
             grown[key] = part.end
     return group, grown
 
@@ -71,11 +71,13 @@ def _least(group: set[int], cut: Cut, units: Sequence[Unit]) -> tuple[int, dict[
         for key, part in units[number].parts.items():
             if part.end > cut.get(key, part.end):
                 firsts[key] = min(firsts.get(key, (part.first, number)), (part.first, number))
-    found = []
+    candidates = []
     for number in sorted({number for _, number in firsts.values()}):
         members, grown = _closure(number, cut, units, Lists(units), set())
-        found.append((sum(part_of(units[one], cut) for one in members), len(members), number, grown))
-    size, _, _, grown = min(found, key=lambda one: one[:3])
+        candidates.append(
+            (sum(part_of(units[member], cut) for member in members), len(members), number, grown)
+        )
+    size, _, _, grown = min(candidates, key=lambda candidate: candidate[:3])
     return size, grown
 
 

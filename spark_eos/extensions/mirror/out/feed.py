@@ -69,24 +69,24 @@ class Feed:
     @property
     def stops(self) -> dict[PartitionKey, int]:
         """The last stable offsets of the partitions: nothing is sent past them."""
-        found = {}
+        stops = {}
         for key, sent in self.sent.items():
             partition = self._state.partitions.get(key)
-            found[key] = sent if partition is None else partition.last_stable_offset
-        return found
+            stops[key] = sent if partition is None else partition.last_stable_offset
+        return stops
 
     @property
     def waiting(self) -> int:
         """How many records are known that are not sent yet, at most."""
         return records(self.units, self.sent)
 
-    def advance(self, wanted: int) -> bool:
-        """Look at the next entries, until ``wanted`` records wait. Returns whether that was all there is."""
+    def advance(self, target: int) -> bool:
+        """Look at the next entries, until ``target`` records wait. Returns whether that was all there is."""
         newest = self._log.follow()
         if self._state.seq >= newest.seq:
             return True
         try:
-            return self._read_on(newest, wanted)
+            return self._read_on(newest, target)
         except InvalidRequestError:
             onward = earliest(self._log)
             if onward.seq <= self._state.seq:
@@ -96,7 +96,7 @@ class Feed:
             self.add_unknown()
             return False
 
-    def _read_on(self, newest: State, wanted: int) -> bool:
+    def _read_on(self, newest: State, target: int) -> bool:
         topics = {topic.topic_id: topic.name for topic in self._state.topics.values()}
         waiting = self.waiting
         for step in replay(self._log, self._state, newest.seq):
@@ -108,7 +108,7 @@ class Feed:
                     self.units.append(unit)
                     waiting += records([unit], self.sent)
             self._state = step.after
-            if waiting >= wanted:
+            if waiting >= target:
                 break
         if self._state.seq < newest.seq:
             return False

@@ -40,11 +40,11 @@ class KafkaTarget(KafkaSource):
 
     def create(self, name: str, partitions: int, config: Mapping[str, str], replication: int = -1) -> None:
         """Create a topic, if it is not there. Returns when all of its partitions are served."""
-        wanted = self._admin_module.NewTopic(name, partitions, replication, config=dict(config))
+        new_topic = self._admin_module.NewTopic(name, partitions, replication, config=dict(config))
 
         def ask() -> None:
             try:
-                self._checked(self._admin.create_topics([wanted], request_timeout=_TIMEOUT_S)[name])
+                self._checked(self._admin.create_topics([new_topic], request_timeout=_TIMEOUT_S)[name])
             except _ThereError:
                 return
             except _NameError as error:
@@ -58,13 +58,13 @@ class KafkaTarget(KafkaSource):
 
     def grow(self, name: str, partitions: int) -> None:
         """Give a topic more partitions."""
-        wanted = self._admin_module.NewPartitions(name, partitions)
+        new_partitions = self._admin_module.NewPartitions(name, partitions)
 
         def ask() -> None:
             topic = self.describe([name]).get(name)
             if topic is not None and topic.partitions >= partitions:
                 return
-            self._answer(self._admin.create_partitions([wanted], request_timeout=_TIMEOUT_S)[name])
+            self._answer(self._admin.create_partitions([new_partitions], request_timeout=_TIMEOUT_S)[name])
 
         self._again(ask)
         self.wait_until_served(name, partitions)
@@ -124,9 +124,9 @@ class KafkaTarget(KafkaSource):
         partition = 0
         end = self._again(lambda: self.ends(name, partition + 1))[partition]
         low, _ = self.bounds(name, partition)
-        found: list[tuple[bytes | None, bytes | None]] = []
+        records: list[tuple[bytes | None, bytes | None]] = []
         if low >= end:
-            return found
+            return records
         deadline = time.monotonic() + _PATIENCE_S
         self.assign([Start(name, partition, low)])
         try:
@@ -134,11 +134,11 @@ class KafkaTarget(KafkaSource):
                 for message in self.poll(5000, 0.1):
                     error = message.error()
                     if error is None:
-                        found.append((message.key(), message.value()))
+                        records.append((message.key(), message.value()))
                         deadline = time.monotonic() + _PATIENCE_S
                     elif error.name() == "_PARTITION_EOF":
                         if message.offset() >= end or not waits:
-                            return found
+                            return records
                     elif not self.is_away(error):
                         raise self._translated(self._kafka.KafkaException(error))
                 if time.monotonic() > deadline:
@@ -151,8 +151,8 @@ class KafkaTarget(KafkaSource):
 
     def record_at(self, name: str, partition: int, offset: int) -> tuple[int, bytes | None] | None:
         """The first committed record at ``offset`` or later, with its offset; None: there is none."""
-        with closing(self.records(name, partition, offset, most=1)) as found:
-            return next(found, None)
+        with closing(self.records(name, partition, offset, most=1)) as records:
+            return next(records, None)
 
     def records(
         self, name: str, partition: int, first: int, end: int | None = None, *, most: int = 5000
@@ -189,19 +189,19 @@ class KafkaTarget(KafkaSource):
 
     def has_members(self, group: str) -> bool:
         """Whether consumers of the group read now."""
-        asked = self._patiently(
+        description = self._patiently(
             lambda: self._admin.describe_consumer_groups([group], request_timeout=_TIMEOUT_S)[group]
         )
-        return bool(asked.members)
+        return bool(description.members)
 
     def move_group(self, group: str, offsets: Sequence[tuple[str, int, int, str]]) -> None:
         """Commit offsets (topic, partition, offset, metadata) of a group without members."""
-        wanted = [self._kafka.TopicPartition(*one[:3], metadata=one[3]) for one in offsets]
-        asked = [self._kafka.ConsumerGroupTopicPartitions(group, wanted)]
-        done = self._patiently(
-            lambda: self._admin.alter_consumer_group_offsets(asked, request_timeout=_TIMEOUT_S)[group]
+        partitions = [self._kafka.TopicPartition(*offset[:3], metadata=offset[3]) for offset in offsets]
+        request = [self._kafka.ConsumerGroupTopicPartitions(group, partitions)]
+        result = self._patiently(
+            lambda: self._admin.alter_consumer_group_offsets(request, request_timeout=_TIMEOUT_S)[group]
         )
-        for at in done.topic_partitions:
+        for at in result.topic_partitions:
             if at.error is not None:
                 raise ConfigError(f"Kafka refuses the offset of {at.topic}-{at.partition}: {at.error.str()}")
 

@@ -54,7 +54,7 @@ class MirrorOut:
         self._target = target
         self._options = options
         self._tell = tell
-        self._stopped: Callable[[], bool] = lambda: False
+        self._is_stopped: Callable[[], bool] = lambda: False
         self._producer = TransactionalProducer(target, transactional_id(options.name), self._has_to_end, tell)
         self._opening = Opening(log, target, options)
         self._kafka_topics = OutTopics(target, options, tell)
@@ -63,19 +63,19 @@ class MirrorOut:
         self._covered = Covered()
         self._torn: set[object] = set()
         self._refreshed = log.clock.monotonic()
-        self._done = MirroredOut(0, 0, 0)
+        self._totals = MirroredOut(0, 0, 0)
         self._feed: Feed
 
     def _has_to_end(self) -> bool:
-        return self._stopped()
+        return self._is_stopped()
 
-    def run(self, stopped: Callable[[], bool], *, once: bool = False) -> MirroredOut:
-        """Mirror until ``stopped``, or, ``once``, until all is sent that was there and may be."""
-        self._stopped = stopped
+    def run(self, is_stopped: Callable[[], bool], *, once: bool = False) -> MirroredOut:
+        """Mirror until ``is_stopped``, or, ``once``, until all is sent that was there and may be."""
+        self._is_stopped = is_stopped
         options = self._options
         try:
             self._open()
-            while not stopped():
+            while not is_stopped():
                 try:
                     at_end = self._feed.advance(options.batch_records)
                     moved = self._step()
@@ -94,7 +94,7 @@ class MirrorOut:
         finally:
             self._producer.close()
             self._target.close()
-        return self._done
+        return self._totals
 
     def _wait(self, error: Exception) -> None:
         """Nothing of the transaction is in Kafka: the same is sent again."""
@@ -111,8 +111,8 @@ class MirrorOut:
 
     def _rest(self) -> None:
         end = self._log.clock.monotonic() + self._options.interval_s
-        while not self._stopped() and (left := end - self._log.clock.monotonic()) > 0:
-            self._log.clock.sleep(min(left, 0.1))
+        while not self._is_stopped() and (remaining_s := end - self._log.clock.monotonic()) > 0:
+            self._log.clock.sleep(min(remaining_s, 0.1))
 
     # -- Beginning ---------------------------------------------------------------------------------------
 
@@ -122,19 +122,19 @@ class MirrorOut:
         is_new = note_of(state, self._options.name) is None
         if is_new:
             self._check_new(state, names)
-        head, known = self._opening.open(self._producer)
+        head, sent_topics = self._opening.open(self._producer)
         state = self._opening.note(())  # From now on a lost position is missed, and the mirror in has ended.
         if is_new:
             self._reversal.check_drained(state, refuses=False)
         self._covered = self._reversal.covered(state)
-        for name in {*known} - {*names}:
+        for name in {*sent_topics} - {*names}:
             self._tell(f"topic {name} was mirrored under this --name, and is not any more")
         sent: dict[PartitionKey, int] = {}
         for name in names:
-            sent.update(self._take(state, name, known.get(name), is_first=head is None))
+            sent.update(self._take(state, name, sent_topics.get(name), is_first=head is None))
         self._note()
         self._configure()
-        if head is None or any(name not in known for name in names):
+        if head is None or any(name not in sent_topics for name in names):
             self._begin(head, sent)
         seq = -1 if head is None else head.seq
         self._feed = Feed(self._log, seq, sent, self._covered.count, self._options.wants, self._tell)
@@ -146,9 +146,11 @@ class MirrorOut:
         for name in names:
             self._reversal.check_kafka(state, name)
             topic = state.topics[name]
-            found = self._kafka_topics.check(topic, self._kafka_name(name), None, may_have=self._may_have)
-            if found is not None:
-                pairs.append((topic.topic_id, found.topic_id))
+            kafka_topic = self._kafka_topics.check(
+                topic, self._kafka_name(name), None, may_have=self._may_have
+            )
+            if kafka_topic is not None:
+                pairs.append((topic.topic_id, kafka_topic.topic_id))
         check_no_loop(state, out=pairs, ended=self._options.reverses)
         self._reversal.check_drained(state, refuses=True)
 
@@ -168,42 +170,45 @@ class MirrorOut:
         return self._options.renamed.get(topic, topic)
 
     def _take(
-        self, state: State, name: str, known: Sent | None, *, is_first: bool = False
+        self, state: State, name: str, sent: Sent | None, *, is_first: bool = False
     ) -> dict[PartitionKey, int]:
         """Prepare a topic. Returns up to where its partitions are sent."""
         topic, kafka = state.topics[name], self._kafka_name(name)
-        others = [
-            one.topic for one in self._sender.topics.values() if one.kafka == kafka and one.topic != name
+        other_topics = [
+            out_topic.topic
+            for out_topic in self._sender.topics.values()
+            if out_topic.kafka == kafka and out_topic.topic != name
         ]
-        if others:
+        if other_topics:
             raise UnknownTopicOrPartitionError(
-                f"topics {others[0]!r} and {name!r} would both become {kafka!r}"
+                f"topics {other_topics[0]!r} and {name!r} would both become {kafka!r}"
             )
         self._reversal.check_kafka(state, name)
-        prepared = self._kafka_topics.prepare(topic, kafka, known, may_have=self._may_have)
+        prepared = self._kafka_topics.prepare(topic, kafka, sent, may_have=self._may_have)
         self._sender.topics[topic.topic_id] = prepared
-        found = {}
+        offsets = {}
         for number in range(topic.partitions):
             key = (topic.topic_id, number)
             start = state.partitions[key].start
-            if known is None:
-                found[key] = 0 if self._options.reverses is not None else start
+            if sent is None:
+                offsets[key] = 0 if self._options.reverses is not None else start
                 if start and not is_first and self._options.reverses is None:
                     self._tell(f"{name}-{number} begins at offset {start} of the log")
             else:
-                found[key] = known.next[number] if number < len(known.next) else 0
-                self._sender.ends[key] = known.ends[number] if number < len(known.ends) else -1
-        return found
+                offsets[key] = sent.next[number] if number < len(sent.next) else 0
+                self._sender.ends[key] = sent.ends[number] if number < len(sent.ends) else -1
+        return offsets
 
     def _note(self) -> None:
         pairs = {
-            Pair(one.topic_id, one.kafka_id, one.topic, one.kafka) for one in self._sender.topics.values()
+            Pair(out_topic.topic_id, out_topic.kafka_id, out_topic.topic, out_topic.kafka)
+            for out_topic in self._sender.topics.values()
         }
         self._opening.note(tuple(sorted(pairs)))
 
     def _begin(self, head: Head | None, sent: Cut) -> None:
         """Write down where all topics begin: records that go before they are sent are missed from now on."""
-        while not self._stopped():
+        while not self._is_stopped():
             try:
                 self._sender.begin(head or Head(self._log.log_id, -1), sent)
             except AbortedError as error:
@@ -226,8 +231,8 @@ class MirrorOut:
         if fetches:
             head = Head(self._log.log_id, feed.seq_after(cut))
             count = self._sender.send(head, feed.sent, cut, fetches)
-            self._done = self._done._replace(
-                transactions=self._done.transactions + 1, records=self._done.records + count
+            self._totals = self._totals._replace(
+                transactions=self._totals.transactions + 1, records=self._totals.records + count
             )
             self._count_torn(feed.units, cut)
         feed.move(cut)
@@ -238,7 +243,7 @@ class MirrorOut:
             name = (unit.seq, tuple(sorted((*key, part.end) for key, part in unit.parts.items())))
             if name not in self._torn:
                 self._torn.add(name)
-                self._done = self._done._replace(torn=self._done.torn + 1)
+                self._totals = self._totals._replace(torn=self._totals.torn + 1)
                 size = sum(part.records for part in unit.parts.values())
                 self._tell(
                     f"what was written up to entry {unit.seq} and belongs together has {size} records, more than "
@@ -251,13 +256,13 @@ class MirrorOut:
     def _see_topics(self) -> None:
         """Topics and partitions that the feed has met are made in Kafka before anything of them is sent."""
         state = self._log.state
-        for known in [*self._sender.topics.values()]:
-            topic = state.topics.get(known.topic)
-            if topic is None or topic.topic_id != known.topic_id:
-                what = "was deleted" if topic is None else "was deleted and created again"
+        for out_topic in [*self._sender.topics.values()]:
+            topic = state.topics.get(out_topic.topic)
+            if topic is None or topic.topic_id != out_topic.topic_id:
+                problem = "was deleted" if topic is None else "was deleted and created again"
                 raise UnknownTopicOrPartitionError(
-                    f"topic {known.topic!r} of {self._log.url} {what} since it was mirrored (topic id "
-                    f"{known.topic_id}). To go on without it, leave it out of --topic; to mirror the new one, use "
+                    f"topic {out_topic.topic!r} of {self._log.url} {problem} since it was mirrored (topic id "
+                    f"{out_topic.topic_id}). To go on without it, leave it out of --topic; to mirror the new one, use "
                     "another --name and another topic of Kafka (--rename)"
                 )
         numbers: dict[str, int] = {}
@@ -309,8 +314,14 @@ class MirrorOut:
 
     def _configure(self) -> None:
         topics = self._log.state.topics
-        known = self._sender.topics.values()
-        self._kafka_topics.configure({one.kafka: topics[one.topic] for one in known if one.topic in topics})
+        out_topics = self._sender.topics.values()
+        self._kafka_topics.configure(
+            {
+                out_topic.kafka: topics[out_topic.topic]
+                for out_topic in out_topics
+                if out_topic.topic in topics
+            }
+        )
 
     def _translate(self) -> None:
         if self._options.groups is None:

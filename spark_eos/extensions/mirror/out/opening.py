@@ -52,44 +52,44 @@ class Opening:
         """Fence all earlier processes, and read how far they came. None: none of them has sent anything."""
         self.cluster = self._target.cluster_id()
         note = note_of(self._log.follow(), self._options.name)
-        found = self._found(note)
-        self.positions_id = found.topic_id
+        positions_topic = self._positions_topic(note)
+        self.positions_id = positions_topic.topic_id
         # Before `start` fences the mirror of this name: if that is another log's, this call refuses.
         self._read(waits=False)
         self._check_note(self._log.state)
         producer.start()
-        if self._found(note).topic_id != self.positions_id:
+        if self._positions_topic(note).topic_id != self.positions_id:
             raise self._lost("deleted and created again")
         return self._read(waits=True)
 
-    def _found(self, note: Note | None) -> SourceTopic:
+    def _positions_topic(self, note: Note | None) -> SourceTopic:
         """The topic of positions. It is created if the log has no note of it."""
         if note is not None and note.cluster != self.cluster:
             raise InvalidRequestError(
                 f"mirror out {note.mirror!r} sends to the Kafka cluster {note.cluster}, and {self._target.address} is "
                 f"cluster {self.cluster}. Set --bootstrap-server to the first one, or choose another --name"
             )
-        found = self._target.found(self.topic)
+        topic = self._target.found(self.topic)
         deadline = self._log.clock.monotonic() + _GONE_S
-        while found is None and note is not None and self._log.clock.monotonic() < deadline:
+        while topic is None and note is not None and self._log.clock.monotonic() < deadline:
             self._log.clock.sleep(0.1)  # A broker that has just started may not know it yet.
-            found = self._target.found(self.topic)
+            topic = self._target.found(self.topic)
         if note is not None:
-            if found is None:
+            if topic is None:
                 raise self._lost("deleted")
-            if found.topic_id != note.positions_id:
+            if topic.topic_id != note.positions_id:
                 raise self._lost("deleted and created again")
-        if found is None:
+        if topic is None:
             self._target.create(self.topic, 1, _CONFIG, self._options.replication)
-            found = self._target.found(self.topic)
-            if found is None:
+            topic = self._target.found(self.topic)
+            if topic is None:
                 raise self._lost("deleted")
-        return found
+        return topic
 
-    def _lost(self, what: str) -> OffsetOutOfRangeError:
+    def _lost(self, change: str) -> OffsetOutOfRangeError:
         return OffsetOutOfRangeError(
             f"topic {self.topic!r} of Kafka at {self._target.address}, which says how far mirror out "
-            f"{self._options.name!r} is, was {what}: what was sent is not known any more, and to begin again would "
+            f"{self._options.name!r} is, was {change}: what was sent is not known any more, and to begin again would "
             "send it twice. Nothing was written. Mirror under another --name to other topics (--rename), or to the "
             "same ones once they were deleted"
         )
@@ -132,9 +132,9 @@ class Opening:
     def _check_note(self, state: State) -> None:
         for note in notes(state):
             if note.mirror == self._options.name and note.reverses != self._options.reverses:
-                said = "without --reverse" if note.reverses is None else f"with --reverse {note.reverses}"
+                option = "without --reverse" if note.reverses is None else f"with --reverse {note.reverses}"
                 raise ConfigError(
-                    f"mirror out {note.mirror!r} was begun {said}: start it so, or choose another --name"
+                    f"mirror out {note.mirror!r} was begun {option}: start it so, or choose another --name"
                 )
             reversed_ = note.reverses is not None and note.reverses == self._options.reverses
             if reversed_ and note.mirror != self._options.name:
@@ -150,22 +150,24 @@ class Opening:
         def propose(state: State) -> tuple[Action, ...]:
             self._check_note(state)
             before = note_of(state, self._options.name)
-            known = () if before is None else before.pairs
+            earlier_pairs = () if before is None else before.pairs
             check_no_loop(
                 state,
-                out=[(one.topic_id, one.kafka_id) for one in pairs if one not in known],
+                out=[(pair.topic_id, pair.kafka_id) for pair in pairs if pair not in earlier_pairs],
                 ended=self._options.reverses,
             )
-            there = {topic.topic_id for topic in state.topics.values()}
-            merged = sorted({*(one for one in known if one.topic_id in there), *pairs})
+            topic_ids = {topic.topic_id for topic in state.topics.values()}
+            merged = sorted({*(pair for pair in earlier_pairs if pair.topic_id in topic_ids), *pairs})
             note = Note(
                 self._options.name, self.cluster, self.positions_id, self._options.reverses, tuple(merged)
             )
             fenced: tuple[Action, ...] = ()
             if self._options.reverses is not None and before is None:
-                runs = [(one, self._run_id) for one in self._partitions(state)]
+                runs = [(partition, self._run_id) for partition in self._partitions(state)]
                 fenced = take_over(state, runs)
-            new = sum(state.producer_of(one.transactional_id) is None for one in self._partitions(state))
+            new = sum(
+                state.producer_of(partition.transactional_id) is None for partition in self._partitions(state)
+            )
             return (*fenced, *write_note(state, note, self._run_id, new=new if fenced else 0))
 
         return self._log.commit(propose, writer=_WRITER, alone=True).state

@@ -43,11 +43,11 @@ class OutMap:
         row, _ = self._row_of(offset - 1, LOG)
         if row is None:
             return -1
-        found = -1
+        last = -1
         for run in row[1].runs:
             if run.log < offset:
-                found = run.kafka + min(run.count, offset - run.log) - 1
-        return found
+                last = run.kafka + min(run.count, offset - run.log) - 1
+        return last
 
     def sent(self, first: int, end: int) -> list[tuple[int, int]]:
         """The ranges of Kafka's offsets whose records the mirror sent, in their order, as far as one read gives them.
@@ -58,21 +58,21 @@ class OutMap:
         at = row or after
         if at is None:
             return []
-        found: list[tuple[int, int]] = []
+        ranges: list[tuple[int, int]] = []
         with closing(self._target.records(self._topic, self._partition, at[0])) as rows:
             for position, value in rows:
                 runs = MapRow.of(value, self._where(position)).runs
-                found += [(run.kafka, run.end[KAFKA]) for run in runs if run.end[KAFKA] > first]
-                if len(found) >= _RUNS or (found and found[-1][1] >= end):
+                ranges += [(run.kafka, run.end[KAFKA]) for run in runs if run.end[KAFKA] > first]
+                if len(ranges) >= _RUNS or (ranges and ranges[-1][1] >= end):
                     break
-        return [run for run in found if run[0] < end]
+        return [run for run in ranges if run[0] < end]
 
     def _locate(self, offset: int, side: int) -> Place:
         row, after = self._row_of(offset, side)
-        for one in (row, after):
-            found = None if one is None else located(one[1].runs, offset, side)
-            if found is not None:
-                return found
+        for candidate in (row, after):
+            place = None if candidate is None else located(candidate[1].runs, offset, side)
+            if place is not None:
+                return place
         return Place(max(self._end[1 - side], 0), exact=False)
 
     def _row_of(self, offset: int, side: int) -> tuple[tuple[int, MapRow] | None, tuple[int, MapRow] | None]:
@@ -89,19 +89,19 @@ class OutMap:
         after: tuple[int, MapRow] | None = None
         while low < high:
             middle = (low + high) // 2
-            found = self._row_at(middle)
-            if found is None:
+            middle_row = self._row_at(middle)
+            if middle_row is None:
                 high = middle
-            elif found[1].runs[0][side] <= offset:
-                row, low = found, found[0] + 1
+            elif middle_row[1].runs[0][side] <= offset:
+                row, low = middle_row, middle_row[0] + 1
             else:
-                after, high = found, middle
+                after, high = middle_row, middle
         return row, after
 
     def _row_at(self, at: int) -> tuple[int, MapRow] | None:
         if at not in self._rows:
-            found = self._target.record_at(self._topic, self._partition, at)
-            self._rows[at] = None if found is None else (found[0], MapRow.of(found[1], self._where(at)))
+            record = self._target.record_at(self._topic, self._partition, at)
+            self._rows[at] = None if record is None else (record[0], MapRow.of(record[1], self._where(at)))
         return self._rows[at]
 
     def _where(self, at: int) -> str:
@@ -138,12 +138,12 @@ def read_positions(target: KafkaTarget, log: Log, mirror: str) -> dict[str, Sent
 
 def sent_offsets(state: State, topics: dict[str, Sent]) -> list[SentOffsets]:
     """Where the mirror stands, for topics that are in the log."""
-    found = []
+    offsets = []
     for sent in sorted(topics.values()):
         for number, offset in enumerate(sent.next):
             partition = state.partitions.get((sent.topic_id, number))
             if partition is not None:
                 lag = max(partition.last_stable_offset - offset, 0)
                 end = max(sent.ends[number], 0)
-                found.append(SentOffsets(sent.topic, number, sent.kafka, offset, end, lag))
-    return found
+                offsets.append(SentOffsets(sent.topic, number, sent.kafka, offset, end, lag))
+    return offsets

@@ -72,16 +72,16 @@ def parsed(
     head, topics = None, {}
     for key, value in dict(records).items():
         try:
-            found = json.loads(value or b"")
+            fields = json.loads(value or b"")
             if key == MIRROR_KEY:
-                if found["format"] != FORMAT:
+                if fields["format"] != FORMAT:
                     raise UnsupportedVersionError(
-                        f"{where} has the format {found['format']}, and this version of the mirror knows {FORMAT}: use "
-                        "the newer version"
+                        f"{where} has the format {fields['format']}, and this version of the mirror knows {FORMAT}: "
+                        "use the newer version"
                     )
-                head = Head(str(found["log_id"]), int(found["seq"]))
+                head = Head(str(fields["log_id"]), int(fields["seq"]))
             else:
-                sent = Sent(**found)
+                sent = Sent(**fields)
                 topics[sent.topic] = sent._replace(next=tuple(sent.next), ends=tuple(sent.ends))
         except (ValueError, TypeError, KeyError) as error:
             raise CorruptRecordError(

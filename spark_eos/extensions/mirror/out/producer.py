@@ -54,20 +54,22 @@ class TransactionalProducer:
         self,
         target: KafkaTarget,
         transactional_id: str,
-        stopped: Callable[[], bool],
+        is_stopped: Callable[[], bool],
         tell: Callable[[str], None],
     ) -> None:
         for name in OWN:
             if name in target.settings:
                 raise ConfigError(f"--kafka-config: {name} is set by the mirror itself: leave it out")
         self._target = target
-        self.stopped = stopped
+        self.is_stopped = is_stopped
         self._tell = tell
         self.kafka = target.kafka
         self._id = transactional_id
-        mine = {"transactional.id": transactional_id, "error_cb": lambda _: None, "logger": Quiet()}
+        own_config = {"transactional.id": transactional_id, "error_cb": lambda _: None, "logger": Quiet()}
         try:
-            self._producer: Any = self.kafka.Producer({**_DEFAULTS, **_of_producers(target.settings), **mine})
+            self._producer: Any = self.kafka.Producer(
+                {**_DEFAULTS, **_of_producers(target.settings), **own_config}
+            )
         except (self.kafka.KafkaException, ValueError) as error:
             raise ConfigError(f"--kafka-config: the settings are refused: {error}") from error
 
@@ -110,7 +112,7 @@ class TransactionalProducer:
                     raise AbortedError(f"Kafka has not committed: {cause.str()}") from error
                 if cause.fatal() or not (cause.retriable() or self.is_away(cause)):
                     self._raise(error)
-                if self.stopped():
+                if self.is_stopped():
                     raise CommitOutcomeUnknownError(
                         f"Kafka has not said whether the last transaction is committed ({cause.str()}). It is sent "
                         "once, whichever it is: start the mirror again, which finds out by the position"
@@ -127,18 +129,18 @@ class TransactionalProducer:
             try:
                 self._producer.abort_transaction(_STEP_S)
             except self.kafka.KafkaException as error:
-                if error.args[0].name() == "_STATE" or self.stopped():  # There is none.
+                if error.args[0].name() == "_STATE" or self.is_stopped():  # There is none.
                     return
                 self._wait_or_raise(error, math.inf, "abort_transaction")
             else:
                 return
 
-    def _wait_or_raise(self, error: Any, deadline: float, what: str) -> None:
+    def _wait_or_raise(self, error: Any, deadline: float, action: str) -> None:
         cause = error.args[0]
         away = cause.retriable() or self.is_away(cause)
         if cause.fatal() or not away or time.monotonic() > deadline:
             self._raise(error)
-        self._tell(f"Kafka: {what}: {cause.str()}; it is tried again")
+        self._tell(f"Kafka: {action}: {cause.str()}; it is tried again")
         time.sleep(0.2)
 
     def _raise(self, error: Any) -> NoReturn:
@@ -221,7 +223,7 @@ class KafkaTransaction:
     def flush(self) -> None:
         """Wait until all that was sent has its offsets. The client sends again by itself until the transaction ends."""
         while self._producer.flush(1.0):
-            if self._owner.stopped() and self._failed is None:
+            if self._owner.is_stopped() and self._failed is None:
                 self._patience -= 1
                 if not self._patience:
                     raise AbortedError("the mirror ends, and Kafka does not answer")

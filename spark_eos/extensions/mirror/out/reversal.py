@@ -32,13 +32,13 @@ class Reversal:
 
     def targets(self, state: State) -> dict[str, str]:
         """Kafka's topics, by the log's."""
-        found = {one.target: one.topic for one in self._positions(state)}
-        if self._options.reverses is not None and not found:
+        topics = {position.target: position.topic for position in self._positions(state)}
+        if self._options.reverses is not None and not topics:
             raise UnknownTopicOrPartitionError(
                 f"{self._log.url} has no mirror {self._options.reverses!r} into it, or none of its topics any more: "
                 "--reverse is the --name of eoslog mirror in"
             )
-        return found
+        return topics
 
     def check_kafka(self, state: State, topic: str) -> None:
         """Raise if Kafka's topic is another one than the log's records came from."""
@@ -51,13 +51,13 @@ class Reversal:
                     f"topic {topic!r} was mirrored from the Kafka cluster {at.cluster}, and {self._target.address} is "
                     f"cluster {cluster}: set --bootstrap-server to the first one"
                 )
-            found = self._target.found(at.topic)
-            if found is None or found.topic_id != at.source_id:
-                what = "was deleted" if found is None else "was deleted and created again"
+            kafka_topic = self._target.found(at.topic)
+            if kafka_topic is None or kafka_topic.topic_id != at.source_id:
+                problem = "was deleted" if kafka_topic is None else "was deleted and created again"
                 raise UnknownTopicOrPartitionError(
-                    f"topic {at.topic!r} of Kafka {what} since it was mirrored into the log (topic id {at.source_id}): "
-                    "what came from there is not there any more. Send all of the log's topic to another topic of "
-                    "Kafka, without --reverse"
+                    f"topic {at.topic!r} of Kafka {problem} since it was mirrored into the log (topic id "
+                    f"{at.source_id}): what came from there is not there any more. Send all of the log's topic to "
+                    "another topic of Kafka, without --reverse"
                 )
             return
 

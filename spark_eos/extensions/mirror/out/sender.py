@@ -43,13 +43,13 @@ class Sender:
 
     def fetches(self, before: Cut, cut: Cut, covered: Covered) -> list[tuple[PartitionKey, Fetch]]:
         """What has to be read for the records between two cuts."""
-        found = []
+        all_fetches = []
         for key in sorted(cut):
             at = TopicPartition(self.topics[key[0]].topic, key[1])
             for first, end in covered.rest(key, before[key], cut[key]):
                 fetches = plan(self._log.state, at, first, end, Isolation.READ_COMMITTED, self._log.load)
-                found += [(key, fetch) for fetch in fetches]
-        return found
+                all_fetches += [(key, fetch) for fetch in fetches]
+        return all_fetches
 
     def begin(self, head: Head, cut: Cut) -> None:
         """Write down where all topics begin."""
@@ -90,15 +90,15 @@ class Sender:
         self, transaction: KafkaTransaction, fetches: list[tuple[PartitionKey, Fetch]]
     ) -> dict[PartitionKey, Offsets]:
         """The log's offsets of the records, once these have offsets in Kafka."""
-        found: dict[PartitionKey, list[Offsets]] = {}
+        offset_parts: dict[PartitionKey, list[Offsets]] = {}
         state = self._log.state
         for key, fetch in fetches:
             topic = self.topics[key[0]]
             records = self._log.read(state.topics[topic.topic], fetch)
-            found.setdefault(key, []).append(records.offsets)
+            offset_parts.setdefault(key, []).append(records.offsets)
             transaction.send(topic.kafka, key[1], rows_of(records, f"{topic.topic}-{key[1]}"))
         transaction.flush()
-        return {key: np.concatenate(parts) for key, parts in found.items()}
+        return {key: np.concatenate(parts) for key, parts in offset_parts.items()}
 
     def _write_map(
         self,
@@ -146,6 +146,6 @@ class Sender:
 
     def check_kafka(self, topic_ids: set[str]) -> None:
         """Raise if a topic of Kafka is another one now."""
-        wanted = {self.topics[one].kafka: self.topics[one].kafka_id for one in topic_ids}
-        wanted[self._opening.topic] = self._opening.positions_id
-        self._kafka_topics.check_ids(wanted, self._log.clock)
+        kafka_ids = {self.topics[topic_id].kafka: self.topics[topic_id].kafka_id for topic_id in topic_ids}
+        kafka_ids[self._opening.topic] = self._opening.positions_id
+        self._kafka_topics.check_ids(kafka_ids, self._log.clock)

@@ -39,9 +39,18 @@ def rows_of(records: Records, where: str) -> list[tuple[Any, Any, Any, int]]:
             "--accept-loss, or leave the topic out"
         )
     headers: list[Any] = records.column("headers").to_pylist()
-    found = [None if some is None else [(one["key"], one["value"]) for one in some] for some in headers]
+    header_pairs = [
+        None if record_headers is None else [(header["key"], header["value"]) for header in record_headers]
+        for record_headers in headers
+    ]
     return list(
-        zip(records.column("key").to_pylist(), records.column("value").to_pylist(), found, times, strict=True)
+        zip(
+            records.column("key").to_pylist(),
+            records.column("value").to_pylist(),
+            header_pairs,
+            times,
+            strict=True,
+        )
     )
 
 

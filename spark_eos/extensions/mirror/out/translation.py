@@ -46,10 +46,10 @@ def whole(offset: int, sent: tuple[int, int], brought: Brought | None) -> int | 
 
 
 def ahead(
-    wanted: Sequence[tuple[str, int, int, str]], known: Mapping[tuple[str, int], int]
+    moves: Sequence[tuple[str, int, int, str]], committed: Mapping[tuple[str, int], int]
 ) -> list[tuple[str, int, int, str]]:
     """Those that go on: an offset of a group never goes back."""
-    return [one for one in wanted if one[2] > known.get((one[0], one[1]), -1)]
+    return [move for move in moves if move[2] > committed.get((move[0], move[1]), -1)]
 
 
 class Translation:
@@ -62,7 +62,7 @@ class Translation:
         self._state = state
         self._target = target
         self._options = options
-        self._topics = {one.topic: one for one in topics}
+        self._topics = {topic.topic: topic for topic in topics}
         self._positions: dict[PartitionKey, Position] = {}
         if options.reverses is not None:
             for at in current(state, options.reverses):
@@ -77,20 +77,20 @@ class Translation:
         for group in sorted(self._state.offsets):
             if not re.fullmatch(self._options.groups or "", group):
                 continue
-            wanted: list[tuple[str, int, int, str]] = []
+            places: list[tuple[str, int, int, str]] = []
             for (name, number), committed in sorted(self._state.offsets[group].items()):
                 topic = self._topics.get(name)
                 if topic is None or topic.topic_id != committed.topic_id:
                     continue
                 key = (topic.topic_id, number)
-                found = self._translated(topic, number, committed.offset, sent.get(key, 0), ends.get(key, -1))
-                if isinstance(found, str):
-                    yield f"group {group}: {found}"
+                place = self._translated(topic, number, committed.offset, sent.get(key, 0), ends.get(key, -1))
+                if isinstance(place, str):
+                    yield f"group {group}: {place}"
                 else:
-                    wanted.append((topic.kafka, number, found, committed.metadata))
+                    places.append((topic.kafka, number, place, committed.metadata))
             try:
-                known = self._target.offsets_of(group) if wanted else {}
-                moves = ahead(wanted, {at: offset for at, (offset, _) in known.items()})
+                kafka_offsets = self._target.offsets_of(group) if places else {}
+                moves = ahead(places, {at: offset for at, (offset, _) in kafka_offsets.items()})
                 if moves and not self._target.has_members(group):
                     self._target.move_group(group, moves)
             except ConfigError as error:
@@ -110,15 +110,15 @@ class Translation:
             if position is None:
                 return place.offset
             before = self._brought(position, offset)
-            found = whole(offset, (place.offset, self._maps[key].last_before(offset)), before)
+            kafka_offset = whole(offset, (place.offset, self._maps[key].last_before(offset)), before)
         except OffsetOutOfRangeError as error:
             return f"{error}"
-        if found is None:
+        if kafka_offset is None:
             return (
                 f"at offset {offset} of {name} it has read records that lie in Kafka after others that it has not "
                 f"read: it is translated once it has read up to offset {before.end}"
             )
-        return found
+        return kafka_offset
 
     def _brought(self, position: Position, offset: int) -> Brought:
         end = max(position.log_end, 0)
