@@ -116,20 +116,25 @@ def lags_across(
 
 
 def across(
-    logs: Sequence[Log], sources: Sequence[Look], found: Sequence[Reading], *, exact: bool = False
+    logs: Sequence[Log], sources: Sequence[Look], all_readings: Sequence[Reading], *, exact: bool = False
 ) -> list[QueryAcross]:
     """What was found in ``sources``, the looks at ``logs``, measured."""
     lags: dict[int, Iterator[Lag]] = {}
-    for at in sorted({one.at for one in found if one.at is not None}):
-        wanted = [place for one in found if one.at == at for place in one.places]
-        lags[at] = iter(measured(logs[at], sources[at].state, wanted, logs[at].clock.now_ms(), exact=exact))
+    for at in sorted({reading.at for reading in all_readings if reading.at is not None}):
+        places = [place for reading in all_readings if reading.at == at for place in reading.places]
+        lags[at] = iter(measured(logs[at], sources[at].state, places, logs[at].clock.now_ms(), exact=exact))
     return [
         QueryAcross(
-            *(one.log, one.name, one.topic, None if one.at is None else sources[one.at].label),
-            () if one.at is None else tuple(next(lags[one.at]) for _ in one.places),
-            one.problem,
+            *(
+                reading.log,
+                reading.name,
+                reading.topic,
+                None if reading.at is None else sources[reading.at].label,
+            ),
+            () if reading.at is None else tuple(next(lags[reading.at]) for _ in reading.places),
+            reading.problem,
         )
-        for one in found
+        for reading in all_readings
     ]
 
 
@@ -140,13 +145,15 @@ def readings(
 
     ``sources`` are looks at the same logs, later ones.
     """
-    known = checkpoints or Checkpoints()
+    all_checkpoints = checkpoints or Checkpoints()
     for look in looks:
         for name in sorted(look.state.queries):
             query = look.state.queries[name]
             ends = _elsewhere(query)
             if ends:
-                yield from _of_query(sources, Reading(look.label, name, "", None, (), ""), query, ends, known)
+                yield from _of_query(
+                    sources, Reading(look.label, name, "", None, (), ""), query, ends, all_checkpoints
+                )
 
 
 def _reads_elsewhere(state: State) -> bool:
@@ -157,27 +164,27 @@ def _elsewhere(query: Query) -> dict[str, _Offsets]:
     """Where the sources outside of the log stand that have offsets of partitions, by name."""
     return {
         name: offsets
-        for name, one in by_name(query.sources).items()
-        if one.group is None and (offsets := _by_topic(one.end)) is not None
+        for name, source in by_name(query.sources).items()
+        if source.group is None and (offsets := _by_topic(source.end)) is not None
     }
 
 
 def _of_query(
-    looks: Sequence[Look], of: Reading, query: Query, sources: dict[str, _Offsets], known: Checkpoints
+    looks: Sequence[Look], of: Reading, query: Query, sources: dict[str, _Offsets], checkpoints: Checkpoints
 ) -> Iterator[Reading]:
-    named = ",".join(sorted({topic for offsets in sources.values() for topic in offsets}))
-    location = known.location(query.query_id)
+    topics = ",".join(sorted({topic for offsets in sources.values() for topic in offsets}))
+    location = checkpoints.location(query.query_id)
     if location is None:
         yield of._replace(
-            topic=named,
+            topic=topics,
             problem=f"read outside of this log. Which log that is stands in the checkpoint of query {query.query_id}: "
             "give it with --checkpoint LOCATION. Of other sources, such as Kafka, no lag is known here",
         )
         return
     try:
-        origins = known.origins(query.query_id, query.batch_id)
+        origins = checkpoints.origins(query.query_id, query.batch_id)
     except EosLogError as error:
-        yield of._replace(topic=named, problem=str(error))
+        yield of._replace(topic=topics, problem=str(error))
         return
     ends: dict[tuple[str, str, str], dict[int, int]] = {}
     for source, offsets in sources.items():
@@ -203,21 +210,23 @@ def _of_query(
 def _found(looks: Sequence[Look], of: Reading, log_id: str, topic_id: str, parts: dict[int, int]) -> Reading:
     """The topic in the logs that were looked at."""
     same = [at for at, look in enumerate(looks) if look.state.log_id == log_id]
-    having = [at for at in same if any(one.topic_id == topic_id for one in looks[at].state.topics.values())]
-    what = f"source topic id {topic_id}"
+    having = [
+        at for at in same if any(topic.topic_id == topic_id for topic in looks[at].state.topics.values())
+    ]
+    source = f"source topic id {topic_id}"
     if not same:
         return of._replace(
-            problem=f"{what} is in none of the given logs: add the URL of the log with id {log_id}"
+            problem=f"{source} is in none of the given logs: add the URL of the log with id {log_id}"
         )
     if not having:
         again = " and created again" if any(of.topic in looks[at].state.topics for at in same) else ""
         return of._replace(
-            problem=f"{what} was deleted{again} in {looks[same[0]].label}: the query cannot go on there. Start it with "
-            "a new checkpoint"
+            problem=f"{source} was deleted{again} in {looks[same[0]].label}: the query cannot go on there. Start it "
+            "with a new checkpoint"
         )
     if len(having) > 1:
         return of._replace(
-            problem=f"{what} is in {' and in '.join(looks[at].label for at in having)}, copies of one log: give only "
+            problem=f"{source} is in {' and in '.join(looks[at].label for at in having)}, copies of one log: give only "
             "the one that the query reads"
         )
     places = tuple(
@@ -243,13 +252,13 @@ def _numbered(origin: Origin) -> _Offsets | None:
 def _by_topic(text: str | None) -> _Offsets | None:
     """Offsets by topic and partition; None if the text is of another kind of source."""
     try:
-        found = json.loads(text or "null")
+        value = json.loads(text or "null")
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or not found:
+    if not isinstance(value, dict) or not value:
         return None
     offsets: _Offsets = {}
-    for topic, parts in found.items():
+    for topic, parts in value.items():
         if not isinstance(parts, dict):
             return None
         for number, offset in parts.items():

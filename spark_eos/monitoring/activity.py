@@ -80,7 +80,7 @@ class OpenTransaction(NamedTuple):
     @property
     def held_back(self) -> int:
         """Offsets that it holds back in all partitions."""
-        return sum(one.offsets for one in self.partitions)
+        return sum(partition.offsets for partition in self.partitions)
 
 
 class TopicActivity(NamedTuple):
@@ -178,7 +178,7 @@ class Watch:
         self._log = log
         self._state: State | None = None
         self._first_s = log.clock.monotonic()
-        self._written: deque[_Written] = deque()
+        self._window: deque[_Written] = deque()
 
     def look(self) -> Activity:
         """Read the log to its end, once.
@@ -197,10 +197,10 @@ class Watch:
             self._note(before, state, now_s)
         self._state = state
         window_s = now_s - self._first_s
-        entries = sum(one.entries for one in self._written)
+        entries = sum(sample.entries for sample in self._window)
         sums: dict[str, list[int]] = {}
-        for one in self._written:
-            for topic_id, (records, size) in one.topics.items():
+        for sample in self._window:
+            for topic_id, (records, size) in sample.topics.items():
                 total = sums.setdefault(topic_id, [0, 0])
                 total[0] += records
                 total[1] += size
@@ -225,32 +225,36 @@ class Watch:
                 new = appended(partition, since)
                 records, size = topics.get(key[0], (0, 0))
                 topics[key[0]] = (records + new.records, size + new.bytes)
-        self._written.append(_Written(now_s, state.seq - before.seq, topics))
-        while len(self._written) > 1 and self._written[0].at_s <= now_s - WINDOW_S:
-            self._first_s = self._written.popleft().at_s
+        self._window.append(_Written(now_s, state.seq - before.seq, topics))
+        while len(self._window) > 1 and self._window[0].at_s <= now_s - WINDOW_S:
+            self._first_s = self._window.popleft().at_s
 
 
 def _topics(state: State, sums: dict[str, list[int]], per_s: float) -> list[TopicActivity]:
-    found = []
+    activities = []
     for name in sorted(state.topics):
         topic = state.topics[name]
         parts = [state.partitions[topic.topic_id, number] for number in range(topic.partitions)]
         records, size = sums.get(topic.topic_id, (0, 0))
         offsets = sum(part.end - part.start for part in parts)
-        held = sum(part.end - part.last_stable_offset for part in parts if part.open)
-        found.append(TopicActivity(name, topic.partitions, offsets, records * per_s, size * per_s, held))
-    return found
+        held_back = sum(part.end - part.last_stable_offset for part in parts if part.open)
+        activities.append(
+            TopicActivity(name, topic.partitions, offsets, records * per_s, size * per_s, held_back)
+        )
+    return activities
 
 
 def open_transactions(state: State, now_ms: int) -> list[OpenTransaction]:
     """The open transactions of ``state``, the oldest first. Pure."""
     names = {topic.topic_id: name for name, topic in state.topics.items()}
-    found = [_opened(state, names, state.producers[one], now_ms) for one in state.open_transactions]
-    return sorted(found, key=lambda one: (-one.age_ms, one.producer_id))
+    transactions = [
+        _opened(state, names, state.producers[producer_id], now_ms) for producer_id in state.open_transactions
+    ]
+    return sorted(transactions, key=lambda transaction: (-transaction.age_ms, transaction.producer_id))
 
 
 def _opened(state: State, names: dict[str, str], producer: Producer, now_ms: int) -> OpenTransaction:
-    held = [_held(state, names, producer, key) for key in producer.touched]
+    partitions = [_held(state, names, producer, key) for key in producer.touched]
     return OpenTransaction(
         producer.transactional_id or "",
         producer.producer_id,
@@ -258,7 +262,11 @@ def _opened(state: State, names: dict[str, str], producer: Producer, now_ms: int
         producer.started_ms,
         max(0, now_ms - producer.started_ms),
         producer.timeout_ms,
-        tuple(sorted(held, key=lambda one: (-one.offsets, one.topic, one.partition))),
+        tuple(
+            sorted(
+                partitions, key=lambda partition: (-partition.offsets, partition.topic, partition.partition)
+            )
+        ),
         tuple(sorted({group for group, _, _ in producer.pending})),
         not producer.has_timeout,
     )

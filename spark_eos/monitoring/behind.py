@@ -59,10 +59,10 @@ class RowSums:
         records = self._records[last] - self._records[first]
         size = self._bytes[last] - self._bytes[first]
         exact, row = True, self._rows[first]
-        gone = start - row.base_offset
-        if gone > 0 and row.batch is not None and row.file is not None:
-            records -= row.batch.count * gone // row.count
-            size -= row.batch.length * gone // row.count
+        skip = start - row.base_offset
+        if skip > 0 and row.batch is not None and row.file is not None:
+            records -= row.batch.count * skip // row.count
+            size -= row.batch.length * skip // row.count
             exact = not row.file.offsets  # Which of its offsets have a record is only in the file.
         return Behind(records, size, self._next_times[first], exact)
 
@@ -122,11 +122,11 @@ def behind(pages: PageSums, tail: RowSums, start: int, stop: int, first_ms: int 
     if pages.find(start) == len(pages.pages):
         return tail.between(start, stop)
     records, size = pages.since(start)
-    rest = tail.between(pages.pages[-1].next_offset, stop)
+    of_tail = tail.between(pages.pages[-1].next_offset, stop)
     if not size:  # Pages of control batches and holes alone.
-        return rest._replace(is_exact=False)
+        return of_tail._replace(is_exact=False)
     time_ms = pages.time_at(start) if first_ms is None else first_ms
-    return Behind(records + rest.records, size + rest.bytes, time_ms, False)
+    return Behind(records + of_tail.records, size + of_tail.bytes, time_ms, False)
 
 
 def appended(partition: Partition, since: int) -> Behind:

@@ -63,10 +63,10 @@ class Checkpoints:
         self._last: dict[str, tuple[int, dict[str, Origin | None]]] = {}
         for location in locations:
             query_id = self._query_id(location)
-            known = self._locations.setdefault(query_id, location)
-            if known != location:
+            earlier = self._locations.setdefault(query_id, location)
+            if earlier != location:
                 raise ConfigError(
-                    f"{known} and {location} are checkpoints of one query ({query_id}): give the one that it uses"
+                    f"{earlier} and {location} are checkpoints of one query ({query_id}): give the one that it uses"
                 )
 
     def location(self, query_id: str) -> str | None:
@@ -104,16 +104,16 @@ class Checkpoints:
         CheckpointMismatchError
             The checkpoint has no such micro-batch, or is damaged.
         """
-        known = self._last.get(query_id)
-        if known is None or known[0] != batch_id:
-            known = (batch_id, _origins(*self._text(self._locations[query_id], f"offsets/{batch_id}")))
-            self._last[query_id] = known
-        return known[1]
+        last = self._last.get(query_id)
+        if last is None or last[0] != batch_id:
+            last = (batch_id, _origins(*self._text(self._locations[query_id], f"offsets/{batch_id}")))
+            self._last[query_id] = last
+        return last[1]
 
     def _query_id(self, location: str) -> str:
         where, text = self._text(location, "metadata")
-        found = _json(where, text or "null")
-        query_id = found.get("id") if isinstance(found, dict) else None
+        value = _json(where, text or "null")
+        query_id = value.get("id") if isinstance(value, dict) else None
         if not isinstance(query_id, str) or not query_id:
             raise CheckpointMismatchError(
                 f"{where} names no query: give the checkpointLocation with which the query was started"
@@ -142,10 +142,10 @@ class Checkpoints:
 
 
 def _folder(location: str) -> Path:
-    found = _SCHEME.fullmatch(location)
-    if found is None:
+    match = _SCHEME.fullmatch(location)
+    if match is None:
         return Path(location)
-    if found[1].lower() == "file" and (path := re.fullmatch(r"(?://(?:localhost)?)?(/.*)", found[2])):
+    if match[1].lower() == "file" and (path := re.fullmatch(r"(?://(?:localhost)?)?(/.*)", match[2])):
         return Path("/" + path[1].lstrip("/"))
     raise ConfigError(
         f"checkpoint {location!r} cannot be read here: give it as a path, or as a URL of an object store"
@@ -161,19 +161,19 @@ def _origins(where: str, text: str | None) -> dict[str, Origin | None]:
     version, *lines = text.split("\n")
     if version not in {"v1", "v2"}:
         raise CheckpointMismatchError(f"{where} has version {version[:40]!r}; v1 and v2 are known")
-    found: dict[str, Origin | None] = {}
+    origins: dict[str, Origin | None] = {}
     for number, line in enumerate(lines[1:]):
         name, _, offset = line.partition(":") if version == "v2" else (str(number), ":", line)
-        found[name] = None if offset == "-" else _origin(where, _json(where, offset))
-    return found
+        origins[name] = None if offset == "-" else _origin(where, _json(where, offset))
+    return origins
 
 
-def _origin(where: str, found: Any) -> Origin | None:
-    meta = found.get(_META_KEY) if isinstance(found, dict) else None
+def _origin(where: str, value: Any) -> Origin | None:
+    meta = value.get(_META_KEY) if isinstance(value, dict) else None
     if not isinstance(meta, dict):
         return None
     log_id, ids = meta.get("log"), meta.get("topics")
-    offsets = {topic: parts for topic, parts in found.items() if topic != _META_KEY}
+    offsets = {topic: parts for topic, parts in value.items() if topic != _META_KEY}
     ids = ids if isinstance(ids, dict) else {}
     if not isinstance(log_id, str) or not all(isinstance(ids.get(topic), str) for topic in offsets):
         raise CheckpointMismatchError(f"{where} has an offset without the ids of its topics: it is damaged")

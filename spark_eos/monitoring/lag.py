@@ -191,15 +191,15 @@ def lags_at(log: Log, state: State, now_ms: int) -> list[Lag]:
 
 
 def measured(
-    log: Log, state: State, found: Sequence[Place], now_ms: int, *, exact: bool = False
+    log: Log, state: State, at_places: Sequence[Place], now_ms: int, *, exact: bool = False
 ) -> list[Lag]:
     """As `lags_at`, of these places, whose readers commit into other logs."""
     if exact:
-        return _exactly(state, found, now_ms, log.load)
+        return _exactly(state, at_places, now_ms, log.load)
     with _MEMOS_LOCK:
         memo = _MEMOS_OF_OTHERS.setdefault(log, _Memo())
     with memo.lock:
-        return _measured(state, found, now_ms, memo, log.load)
+        return _measured(state, at_places, now_ms, memo, log.load)
 
 
 def lags_of(state: State, now_ms: int, load: Load | None = None) -> list[Lag]:
@@ -269,14 +269,14 @@ def _exactly(state: State, at_places: Sequence[Place], now_ms: int, load: Load) 
         key: RowSums(state.partitions[key], state.partitions[key].index.scan(first, load))
         for key, first in firsts.items()
     }
-    found = []
+    measures = []
     for place in at_places:
         start, stop = range_of(place, state.partitions[place.key])
-        done = start is None or start >= stop
-        found.append(
-            _lag(state, place, now_ms, NOTHING if done else sums[place.key].between(start or 0, stop))
+        is_at_end = start is None or start >= stop
+        measures.append(
+            _lag(state, place, now_ms, NOTHING if is_at_end else sums[place.key].between(start or 0, stop))
         )
-    return found
+    return measures
 
 
 def _measured(
@@ -285,34 +285,34 @@ def _measured(
     sums: dict[PartitionKey, _Sums] = {}
     times: dict[tuple[IndexPage, int], int | None] = {}
     budget = [_LOADS]
-    found = []
+    measures = []
     for place in at_places:
         partition = state.partitions[place.key]
         start, stop = range_of(place, partition)
         much = NOTHING
         if start is not None and start < stop:
-            known = sums.get(place.key)
-            if known is None:
-                known = sums[place.key] = _sums(partition, memo.sums.get(place.key))
-            first_ms = _first_ms(known, start, memo, times, load, budget)
-            much = behind(known.pages, known.tail, start, stop, first_ms)
-        found.append(_lag(state, place, now_ms, much))
+            place_sums = sums.get(place.key)
+            if place_sums is None:
+                place_sums = sums[place.key] = _sums(partition, memo.sums.get(place.key))
+            first_ms = _first_ms(place_sums, start, memo, times, load, budget)
+            much = behind(place_sums.pages, place_sums.tail, start, stop, first_ms)
+        measures.append(_lag(state, place, now_ms, much))
     memo.sums, memo.times = sums, times
-    return found
+    return measures
 
 
-def _sums(partition: Partition, known: _Sums | None) -> _Sums:
+def _sums(partition: Partition, earlier: _Sums | None) -> _Sums:
     """The sums of a partition; what has not changed is taken from those that are known."""
-    if known is not None and known.partition is partition:
-        return known
+    if earlier is not None and earlier.partition is partition:
+        return earlier
     pages = partition.index.pages
-    same = known is not None and known.pages.pages is pages
-    page_sums = known.pages if known is not None and same else PageSums(pages)
+    same = earlier is not None and earlier.pages.pages is pages
+    page_sums = earlier.pages if earlier is not None and same else PageSums(pages)
     return _Sums(partition, page_sums, RowSums(partition, partition.index.tail))
 
 
 def _first_ms(
-    known: _Sums,
+    sums: _Sums,
     start: int,
     memo: _Memo,
     times: dict[tuple[IndexPage, int], int | None],
@@ -320,7 +320,7 @@ def _first_ms(
     budget: list[int],
 ) -> int | None:
     """When the first record at or after ``start`` was written, if that is in a page and known without much reading."""
-    pages, first = known.pages.pages, known.pages.find(start)
+    pages, first = sums.pages.pages, sums.pages.find(start)
     if first == len(pages):
         return None
     at = (pages[first], start)
@@ -337,7 +337,7 @@ def _first_ms(
         if load is None or budget[0] <= 0:
             return None
         rows = Index((pages[number],)).scan(start, counted)
-        batch = next((row.batch for row in rows if is_record_batch(known.partition, row)), None)
+        batch = next((row.batch for row in rows if is_record_batch(sums.partition, row)), None)
         if batch is not None:
             times[at] = batch.min_timestamp_ms
             return times[at]

@@ -104,14 +104,14 @@ class MeasuredStore(Store):
             return sorted(self._bytes.items())
 
     def _measured(self, verb: str, request: Callable[..., T], *arguments: object) -> T:
-        begun = time.perf_counter()
+        start_s = time.perf_counter()
         try:
             result = request(*arguments)
         except BaseException as error:
             code = error.code if isinstance(error, EosLogError) else type(error).__name__
-            self._durations.record((verb, code), time.perf_counter() - begun)
+            self._durations.record((verb, code), time.perf_counter() - start_s)
             raise
-        self._durations.record((verb, ""), time.perf_counter() - begun)
+        self._durations.record((verb, ""), time.perf_counter() - start_s)
         return result
 
     def _count(self, verb: str, size: int) -> None:
@@ -172,18 +172,18 @@ class MeasuredStore(Store):
         return self.inner.identity(name)  # A system call, asked for three times in each commit.
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        found = self.inner.list(prefix)
+        infos = self.inner.list(prefix)
         spent, error = 0.0, ""
         try:
             while True:
-                begun = time.perf_counter()
+                start_s = time.perf_counter()
                 try:
-                    info = next(found, None)
+                    info = next(infos, None)
                 except EosLogError as failure:
                     error = failure.code
                     raise
                 finally:
-                    spent += time.perf_counter() - begun
+                    spent += time.perf_counter() - start_s
                 if info is None:
                     return
                 yield info

@@ -47,34 +47,34 @@ def silent_members(log: Log, state: State, now_ms: int) -> list[SilentMember]:
     A member without any sign is asked for once more, after the log was read again: it may just have left.
     """
     members = [(name, member) for name in sorted(state.groups) for member in _members(state, name)]
-    found = [_looked_at(log, group, member, now_ms) for group, member in members[:MOST]]
-    silent = [one for one in found if one is not None]
-    if all(one.silent_ms is not None for one in silent):
+    candidates = [_looked_at(log, group, member, now_ms) for group, member in members[:MOST]]
+    silent = [silent_member for silent_member in candidates if silent_member is not None]
+    if all(silent_member.silent_ms is not None for silent_member in silent):
         return silent
     newer = log.follow()
     return [
         again
-        for one in silent
-        for member in _members(newer, one.group)
-        if member.member_id == one.member_id
-        and (again := _looked_at(log, one.group, member, log.clock.now_ms())) is not None
+        for silent_member in silent
+        for member in _members(newer, silent_member.group)
+        if member.member_id == silent_member.member_id
+        and (again := _looked_at(log, silent_member.group, member, log.clock.now_ms())) is not None
     ]
 
 
 def not_asked(state: State) -> dict[str, int]:
     """How many members of which groups `silent_members` does not look at: they may be silent or not."""
-    found, left = {}, MOST
+    counts, budget = {}, MOST
     for name in sorted(state.groups):
         count = len(state.groups[name].members)
-        if count > left:
-            found[name] = count - left
-        left = max(left - count, 0)
-    return found
+        if count > budget:
+            counts[name] = count - budget
+        budget = max(budget - count, 0)
+    return counts
 
 
 def _members(state: State, group: str) -> list[Member]:
-    known = state.groups.get(group)
-    return [] if known is None else sorted(known.members.values())
+    group_state = state.groups.get(group)
+    return [] if group_state is None else sorted(group_state.members.values())
 
 
 def _looked_at(log: Log, group: str, member: Member, now_ms: int) -> SilentMember | None:

@@ -37,14 +37,14 @@ def places(state: State) -> Iterator[Place]:
         for place in _of_query(state, name, state.queries[name]):
             # Of two queries that have ended at the same offsets, the later one goes on there.
             queries[place.group or "", place.topic, place.key[1]] = place
-    found = list(queries.values())
+    all_places = list(queries.values())
     for group in {*state.offsets, *state.groups}:
         for topic, key, committed in _of_group(state, names, group):
             if (group, topic, key[1]) not in queries:
-                found.append(Place("group", group, topic, key, group, committed))
+                all_places.append(Place("group", group, topic, key, group, committed))
     for publication in state.publications.values():
-        found += _of_publication(state, publication)
-    yield from sorted(found, key=lambda one: (one.kind, one.name, one.topic, one.key[1]))
+        all_places += _of_publication(state, publication)
+    yield from sorted(all_places, key=lambda place: (place.kind, place.name, place.topic, place.key[1]))
 
 
 def _last_commit(state: State, transactional_id: str) -> tuple[int, int]:
@@ -55,18 +55,18 @@ def _last_commit(state: State, transactional_id: str) -> tuple[int, int]:
 
 def _of_query(state: State, name: str, query: Query) -> Iterator[Place]:
     """Where the query's last micro-batch ended, as far as groups still stand there; the earliest one in a partition."""
-    found: dict[tuple[str, int], Place] = {}
+    by_partition: dict[tuple[str, int], Place] = {}
     for source in query.sources:
         for end in source.end_offsets:
             group = source.group or ""
-            known = state.offset_of(group, end.topic, end.partition)
+            committed = state.offset_of(group, end.topic, end.partition)
             at = (end.topic, end.partition)
-            if known is None or (known.topic_id, known.offset) != (end.topic_id, end.offset):
+            if committed is None or (committed.topic_id, committed.offset) != (end.topic_id, end.offset):
                 continue
-            if at not in found or end.offset < (found[at].committed or 0):
+            if at not in by_partition or end.offset < (by_partition[at].committed or 0):
                 key = (end.topic_id, end.partition)
-                found[at] = Place("query", name, end.topic, key, group, end.offset)
-    yield from found.values()
+                by_partition[at] = Place("query", name, end.topic, key, group, end.offset)
+    yield from by_partition.values()
 
 
 def _of_group(
@@ -76,9 +76,13 @@ def _of_group(
     offsets = state.offsets.get(group, _NO_OFFSETS)
     for (topic, partition), committed in offsets.items():
         yield topic, (committed.topic_id, partition), committed.offset
-    known = state.groups.get(group)
-    held = {key for member in known.members.values() for key in member.held} if known is not None else set()
-    for key in held:
+    group_state = state.groups.get(group)
+    keys = (
+        {key for member in group_state.members.values() for key in member.held}
+        if group_state is not None
+        else set()
+    )
+    for key in keys:
         if (names[key[0]], key[1]) not in offsets:
             yield names[key[0]], key, None
 

@@ -39,30 +39,30 @@ class Sizes:
     """Sizes of all partitions of one log. For one thread at a time."""
 
     def __init__(self) -> None:
-        self._known: dict[PartitionKey, _Known] = {}
+        self._last: dict[PartitionKey, _Known] = {}
 
     def of(self, state: State) -> dict[PartitionKey, Size]:
         """The sizes of all partitions in ``state``."""
-        known = self._known
-        self._known = {key: _measured(one, known.get(key)) for key, one in state.partitions.items()}
-        return {key: _size(one) for key, one in self._known.items()}
+        last = self._last
+        self._last = {key: _measured(partition, last.get(key)) for key, partition in state.partitions.items()}
+        return {key: _size(sums) for key, sums in self._last.items()}
 
 
-def _size(known: _Known) -> Size:
-    pages, tail = known.pages, known.tail
-    saved = max(tail.small - 1 - known.small_bytes // BATCH_BYTES, 0) if tail.batches >= TAIL_ROWS else 0
+def _size(sums: _Known) -> Size:
+    pages, tail = sums.pages, sums.tail
+    saved = max(tail.small - 1 - sums.small_bytes // BATCH_BYTES, 0) if tail.batches >= TAIL_ROWS else 0
     return Size(pages.batches + tail.batches, pages.bytes + tail.bytes, tail.batches, pages.small + saved)
 
 
-def _measured(partition: Partition, known: _Known | None) -> _Known:
+def _measured(partition: Partition, earlier: _Known | None) -> _Known:
     index = partition.index
-    if known is not None and known.rows is index:
-        return known
-    same_pages = known is not None and known.rows.pages is index.pages
-    pages = known.pages if known is not None and same_pages else _of_pages(index.pages)
+    if earlier is not None and earlier.rows is index:
+        return earlier
+    same_pages = earlier is not None and earlier.rows.pages is index.pages
+    pages = earlier.pages if earlier is not None and same_pages else _of_pages(index.pages)
     tail, small_bytes, first = Size(), 0, 0
-    if known is not None and same_pages and _goes_on(known.rows, index):
-        tail, small_bytes, first = known.tail, known.small_bytes, len(known.rows.tail)
+    if earlier is not None and same_pages and _goes_on(earlier.rows, index):
+        tail, small_bytes, first = earlier.tail, earlier.small_bytes, len(earlier.rows.tail)
     batches, size, small = tail.batches, tail.bytes, tail.small
     for row in index.tail.rows(first):
         batches += 1

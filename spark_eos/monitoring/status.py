@@ -71,26 +71,26 @@ def status_of(
     inner = url if isinstance(url, Store) else open_store(url, settings)
     store = LookingStore(inner)
     label = safe_url(store.url)
-    found = [*of_space(space(inner))]
+    troubles = [*of_space(space(inner))]
     try:
         log = Log.open(store, clock)
         activity = Watch(log).look()
     except EosLogError as error:
-        return Status(label, None, [of_error(error, settings), *found])
+        return Status(label, None, [of_error(error, settings), *troubles])
     state = log.state
     if is_apart(state.data_url):
-        found += of_space(space(data_store(state.data_url, inner.settings)))
+        troubles += of_space(space(data_store(state.data_url, inner.settings)))
     for look in (_of_state, _snapshots):
         try:
-            found += look(log, activity)
+            troubles += look(log, activity)
         except EosLogError as error:
-            found.append(of_error(error, settings))
-    return Status(label, activity, worst_first(found))
+            troubles.append(of_error(error, settings))
+    return Status(label, activity, worst_first(troubles))
 
 
 def _of_state(log: Log, activity: Activity) -> list[Trouble]:
     state, now_ms = log.state, activity.now_ms
-    small = {key: one.small for key, one in Sizes().of(state).items()}
+    small = {key: size.small for key, size in Sizes().of(state).items()}
     silent = silent_members(log, state, now_ms)
     store_ms = _store_ms(log) if is_ahead(state, now_ms) else None
     return troubles_of(Seen(state, now_ms, activity.lags, small, silent, store_ms))
@@ -141,5 +141,5 @@ def of_space(space: Space | None) -> Iterator[Trouble]:
 
 
 def _snapshots(log: Log, _: Activity) -> Iterator[Trouble]:
-    found = (paths.snapshot_seq(info.name) for info in log.store.list(paths.SNAPSHOTS))
-    return of_snapshots(log.state, max((seq for seq in found if seq is not None), default=0))
+    numbers = (paths.snapshot_seq(info.name) for info in log.store.list(paths.SNAPSHOTS))
+    return of_snapshots(log.state, max((seq for seq in numbers if seq is not None), default=0))

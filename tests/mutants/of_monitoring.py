@@ -27,8 +27,8 @@ MUTANTS = (
     Mutant(
         "in-time-is-hanging",
         f"{_TROUBLES}/transactions.py",
-        "one.held_back and (is_long or is_wide)",
-        "one.held_back",
+        "transaction.held_back and (is_long or is_wide)",
+        "transaction.held_back",
         "a transaction that is at work is a trouble",
         _OF_STATUS,
     ),
@@ -75,8 +75,8 @@ MUTANTS = (
     Mutant(
         "lost-is-not-told",
         f"{_TROUBLES}/readers.py",
-        "gone = [one for one in parts if one.lost]",
-        "gone = [one for one in parts if one.lost > one.end]",
+        "lost_parts = [lag for lag in parts if lag.lost]",
+        "lost_parts = [lag for lag in parts if lag.lost > lag.end]",
         "records were deleted before they were read, and status says nothing",
         ("tests/cli/test_afternoon.py", "-k", "retention"),
     ),
@@ -219,7 +219,7 @@ MUTANTS = (
     Mutant(
         "cron-jobs-fence-each-other",
         f"{_TROUBLES}/fenced.py",
-        "one.what in {FENCED, TIMED_OUT} and ",
+        "event.what in {FENCED, TIMED_OUT} and ",
         "",
         "four clean runs of one program are a warning, and who follows it gives up exactly-once",
         _OF_STATUS,
@@ -268,8 +268,8 @@ MUTANTS = (
     Mutant(
         "query-after-a-reset",
         _PLACES,
-        "if known is None or (known.topic_id, known.offset) != (end.topic_id, end.offset):",
-        "if known is None:",
+        "if committed is None or (committed.topic_id, committed.offset) != (end.topic_id, end.offset):",
+        "if committed is None:",
         "a query stands where it was before its offsets were reset",
         _OF_LAG,
     ),
@@ -284,8 +284,8 @@ MUTANTS = (
     Mutant(
         "sums-of-a-partition-as-it-was",
         _LAG,
-        "if known is not None and known.partition is partition:",
-        "if known is not None:",
+        "if earlier is not None and earlier.partition is partition:",
+        "if earlier is not None:",
         "lag does not see what was appended since the first look",
         _OF_LAG,
     ),
@@ -308,7 +308,7 @@ MUTANTS = (
     Mutant(
         "whole-batch-for-its-rest",
         _BEHIND,
-        "records -= row.batch.count * gone // row.count",
+        "records -= row.batch.count * skip // row.count",
         "records -= 0",
         "records of a batch that were read count as lag",
         _OF_LAG,
@@ -316,8 +316,8 @@ MUTANTS = (
     Mutant(
         "estimates-called-exact",
         _BEHIND,
-        "size + rest.bytes, time_ms, False)",
-        "size + rest.bytes, time_ms, True)",
+        "size + of_tail.bytes, time_ms, False)",
+        "size + of_tail.bytes, time_ms, True)",
         "estimates from index pages are shown as exact",
         _OF_LAG,
     ),
@@ -357,8 +357,8 @@ MUTANTS = (
     Mutant(
         "rates-without-a-window",
         _ACTIVITY,
-        "self._written[0].at_s <= now_s - WINDOW_S:",
-        "self._written[0].at_s < 0:",
+        "self._window[0].at_s <= now_s - WINDOW_S:",
+        "self._window[0].at_s < 0:",
         "rates are averages since the start",
         _OF_ACTIVITY,
     ),

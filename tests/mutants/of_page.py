@@ -24,8 +24,8 @@ MUTANTS = (
     Mutant(
         "advice-for-who-is-not-behind",
         _TROUBLES_PAGE,
-        "late = [one for one in parts if one.offsets and (one.time_ms or 0) > longest_ms]",
-        "late = [one for one in parts if one.offsets]",
+        "late = [lag for lag in parts if lag.offsets and (lag.time_ms or 0) > longest_ms]",
+        "late = [lag for lag in parts if lag.offsets]",
         "the page advises to start consumers of a group that is as far as can be expected",
         _OF_ADVICE,
     ),

@@ -23,16 +23,16 @@ def of_fencings(state: State, now_ms: int) -> Iterator[Trouble]:
     A program that ends and is started again, as cron does, has nothing open: that is a restart, and no trouble.
     """
     by_id: dict[str, list[Event]] = defaultdict(list)
-    for one in state.trail:
-        if one.what in {FENCED, TIMED_OUT} and one.timestamp_ms >= now_ms - _LATELY_MS:
-            by_id[one.name].append(one)
-    for name, found in sorted(by_id.items(), key=lambda one: -_times(one[1])):
-        last, times = found[-1], _times(found)
+    for event in state.trail:
+        if event.what in {FENCED, TIMED_OUT} and event.timestamp_ms >= now_ms - _LATELY_MS:
+            by_id[event.name].append(event)
+    for name, events in sorted(by_id.items(), key=lambda item: -_times(item[1])):
+        last, times = events[-1], _times(events)
         writers = (
-            ", ".join(sorted({repr(one.writer) for one in found if one.writer}))
+            ", ".join(sorted({repr(event.writer) for event in events if event.writer}))
             or "a client without client.id"
         )
-        began = f"in {age(now_ms - min(one.first_ms for one in found))}"
+        began = f"in {age(now_ms - min(event.first_ms for event in events))}"
         yield Trouble(
             "warning" if times >= _OFTEN else "note",
             "fenced",
@@ -50,5 +50,5 @@ def of_fencings(state: State, now_ms: int) -> Iterator[Trouble]:
         )
 
 
-def _times(found: list[Event]) -> int:
-    return sum(one.times for one in found)
+def _times(events: list[Event]) -> int:
+    return sum(event.times for event in events)

@@ -60,9 +60,9 @@ class Seen(NamedTuple):
     store_ms: int | None = None
 
 
-def troubles_of(seen: Seen) -> list[Trouble]:
+def troubles_of(view: Seen) -> list[Trouble]:
     """What is wrong, the worst first. A log that is used as it should be has none."""
-    state, now_ms, lags = seen.state, seen.now_ms, seen.lags
+    state, now_ms, lags = view.state, view.now_ms, view.lags
     late_ms = setting(state, "health.lag.max.ms")
     transactions = of_transactions(
         open_transactions(state, now_ms), lags, setting(state, "health.transaction.max.ms")
@@ -72,21 +72,21 @@ def troubles_of(seen: Seen) -> list[Trouble]:
         [
             *at_most(transactions, "transactions", ("transactions", "list", LOG)),
             *at_most(readers.lost(state, lags), "readers", totals),
-            *at_most(readers.silent(state, seen.silent), "groups", ("groups", "list", LOG)),
-            *at_most(readers.behind(state, lags, now_ms, late_ms, seen.silent), "readers", totals),
+            *at_most(readers.silent(state, view.silent), "groups", ("groups", "list", LOG)),
+            *at_most(readers.behind(state, lags, now_ms, late_ms, view.silent), "readers", totals),
             *at_most(readers.unknown(lags), "readers", totals),
-            *_of_notes(seen),
-            *_publications(seen),
-            *_clock(seen),
-            *_small(seen),
+            *_of_notes(view),
+            *_publications(view),
+            *_clock(view),
+            *_small(view),
             *at_most(of_fencings(state, now_ms), "transactional.ids", ("audit", LOG)),
         ]
     )
 
 
-def _of_notes(seen: Seen) -> Iterator[Trouble]:
+def _of_notes(view: Seen) -> Iterator[Trouble]:
     """What the notes of verifications and backups say."""
-    state, now_ms = seen.state, seen.now_ms
+    state, now_ms = view.state, view.now_ms
     if is_damaged(state):
         found_ms = now_ms - (noted_ms(state, VERIFY) or 0)
         yield Trouble(
@@ -111,24 +111,24 @@ def _of_notes(seen: Seen) -> Iterator[Trouble]:
         yield Trouble("warning", f"no {name}", text, page, (("configs", LOG),), cure, advice)
 
 
-def _publications(seen: Seen) -> Iterator[Trouble]:
-    longest_ms = setting(seen.state, "health.publication.lag.max.ms")
-    for name in sorted(seen.state.publications):
-        one = seen.state.publications[name]
+def _publications(view: Seen) -> Iterator[Trouble]:
+    longest_ms = setting(view.state, "health.publication.lag.max.ms")
+    for name in sorted(view.state.publications):
+        publication = view.state.publications[name]
         publish: Command = ("tables", "publish", LOG, "--name", name)
         look: Command = ("tables", "versions", LOG, "--name", name)
         behind_ms = max(
-            (lag.time_ms or 0 for lag in seen.lags if (lag.kind, lag.name) == ("publication", name)),
+            (lag.time_ms or 0 for lag in view.lags if (lag.kind, lag.name) == ("publication", name)),
             default=0,
         )
         newest = "none was published yet"
-        if one.published is not None:
+        if publication.published is not None:
             # Records may have times of long ago. A transaction that keeps some out of it is a trouble of its own.
-            since_ms = seen.now_ms - one.published.timestamp_ms
+            since_ms = view.now_ms - publication.published.timestamp_ms
             behind_ms = min(behind_ms, since_ms)
             newest = f"the newest version is of {age(since_ms)} ago"
-        if one.begun is not None:
-            text = f"version {one.begun.sequence} of publication {name!r} was begun, and is not in all tables"
+        if publication.begun is not None:
+            text = f"version {publication.begun.sequence} of publication {name!r} was begun, and is not in all tables"
             page = "runbooks/publication-unfinished.md"
             yield Trouble("warning", "publication unfinished", text, page, (look,), (publish,), about=name)
         if behind_ms > longest_ms:
@@ -137,9 +137,9 @@ def _publications(seen: Seen) -> Iterator[Trouble]:
             yield Trouble("warning", "publication behind", text, page, (look,), (publish,), about=name)
 
 
-def _clock(seen: Seen) -> Iterator[Trouble]:
+def _clock(view: Seen) -> Iterator[Trouble]:
     """Which of the three clocks is wrong, as far as the store's is known."""
-    state, now_ms, store_ms = seen.state, seen.now_ms, seen.store_ms
+    state, now_ms, store_ms = view.state, view.now_ms, view.store_ms
     if not is_ahead(state, now_ms):
         return
     text = f"the log's time is {age(state.timestamp_ms - now_ms)} ahead of this machine's clock"
@@ -161,11 +161,11 @@ def _clock(seen: Seen) -> Iterator[Trouble]:
     yield Trouble("warning", "clock", text, "runbooks/clock-trouble.md", (("clock", LOG),), cure, advice)
 
 
-def _small(seen: Seen) -> Iterator[Trouble]:
-    most = setting(seen.state, "health.small.batches.max")
-    for name in sorted(seen.state.topics):
-        topic = seen.state.topics[name]
-        count = sum(seen.small.get((topic.topic_id, number), 0) for number in range(topic.partitions))
+def _small(view: Seen) -> Iterator[Trouble]:
+    most = setting(view.state, "health.small.batches.max")
+    for name in sorted(view.state.topics):
+        topic = view.state.topics[name]
+        count = sum(view.small.get((topic.topic_id, number), 0) for number in range(topic.partitions))
         if count > most:
             yield Trouble(
                 "warning",

@@ -18,22 +18,33 @@ _RECENT = 1000
 def lost(state: State, lags: Sequence[Lag]) -> Iterator[Trouble]:
     """Readers that retention has passed."""
     for (kind, name), parts in _readers(lags).items():
-        gone = [one for one in parts if one.lost]
-        if not gone:
+        lost_parts = [lag for lag in parts if lag.lost]
+        if not lost_parts:
             continue
-        topics = sorted({one.topic for one in gone})
+        topics = sorted({lag.topic for lag in lost_parts})
         cure: tuple[Command, ...] = ()
         advice = "load what was deleted again from where it came; raise the topic's retention.ms"
         if kind == "group":
-            named = (word for topic in topics for word in ("--topic", topic))
-            cure = (("groups", "reset-offsets", LOG, "--group", name, *named, "--to-earliest", "--execute"),)
+            topic_options = (word for topic in topics for word in ("--topic", topic))
+            cure = (
+                (
+                    "groups",
+                    "reset-offsets",
+                    LOG,
+                    "--group",
+                    name,
+                    *topic_options,
+                    "--to-earliest",
+                    "--execute",
+                ),
+            )
             if name in state.groups and state.groups[name].members:
                 advice += "; stop the group's consumers before its offsets are reset"
         yield Trouble(
             "critical",
             "records lost",
-            f"{kind} {name!r} has not read {sum(one.lost for one in gone)} offsets that were deleted, of "
-            f"{_places(gone)}",
+            f"{kind} {name!r} has not read {sum(lag.lost for lag in lost_parts)} offsets that were deleted, of "
+            f"{_places(lost_parts)}",
             "runbooks/records-lost.md",
             (("lag", LOG, "--group", name), *(("describe", LOG, topic) for topic in topics[:3])),
             cure,
@@ -44,33 +55,33 @@ def lost(state: State, lags: Sequence[Lag]) -> Iterator[Trouble]:
 
 def silent(state: State, members: Sequence[SilentMember]) -> Iterator[Trouble]:
     """Groups with members that show no sign of life, and stay members; and of how many that is not known."""
-    for group, found in _by_group(members).items():
-        count = len(state.groups[group].members) if group in state.groups else len(found)
-        told = listed(_member(one) for one in found)
-        named = (word for one in found[:5] for word in ("--member", one.member_id))
-        which = () if len(found) == count else tuple(named)
-        is_seen = any(one.silent_ms is not None for one in found)
+    for group, group_members in _by_group(members).items():
+        count = len(state.groups[group].members) if group in state.groups else len(group_members)
+        text = listed(_member(member) for member in group_members)
+        member_options = (word for member in group_members[:5] for word in ("--member", member.member_id))
+        selection = () if len(group_members) == count else tuple(member_options)
+        is_seen = any(member.silent_ms is not None for member in group_members)
         yield Trouble(
             "warning" if is_seen else "note",
             "silent member",
-            f"{len(found)} of {count} members of group {group!r} show no sign of life: {told}. No process reads "
-            "what is assigned to them",
+            f"{len(group_members)} of {count} members of group {group!r} show no sign of life: {text}. No process "
+            "reads what is assigned to them",
             "runbooks/silent-member.md",
             (("groups", "describe", LOG, "--group", group, "--members"),),
-            (("groups", "remove-members", LOG, "--group", group, *which),),
+            (("groups", "remove-members", LOG, "--group", group, *selection),),
             "a member whose process runs is stuck, cannot write to the store, or its clock is wrong: once it was "
             "removed it joins again",
             group,
         )
-    if others := not_asked(state):
+    if unasked := not_asked(state):
         count = sum(len(group.members) for group in state.groups.values())
-        left = sum(others.values())
+        unasked_count = sum(unasked.values())
         yield Trouble(
             "note",
             "members not looked at",
-            f"only the first {count - left} of {count} members were asked for a sign of life, by the names of their "
-            f"groups: of {left} members it is not known whether they are silent, of groups "
-            f"{listed(map(repr, others))}",
+            f"only the first {count - unasked_count} of {count} members were asked for a sign of life, by the names of "
+            f"their groups: of {unasked_count} members it is not known whether they are silent, of groups "
+            f"{listed(map(repr, unasked))}",
             "runbooks/silent-member.md",
             (("groups", "list", LOG),),
             (),
@@ -82,13 +93,13 @@ def silent(state: State, members: Sequence[SilentMember]) -> Iterator[Trouble]:
 def unknown(lags: Sequence[Lag]) -> Iterator[Trouble]:
     """Groups that have committed nothing in partitions that have records: how far they are is not in the log."""
     for (kind, name), parts in _readers(lags).items():
-        new = [one for one in parts if one.is_unknown]
+        new = [lag for lag in parts if lag.is_unknown]
         if new:
             yield Trouble(
                 "note",
                 "lag unknown",
                 f"{kind} {name!r} reads {_places(new)} and has committed nothing there: how far it is behind is not "
-                f"known, up to {sum(one.last_stable_offset - one.start for one in new)} offsets",
+                f"known, up to {sum(lag.last_stable_offset - lag.start for lag in new)} offsets",
                 "runbooks/lag-unknown.md",
                 (("lag", LOG, "--group", name), ("groups", "describe", LOG, "--group", name, "--members")),
                 (),
@@ -101,18 +112,18 @@ def behind(
     state: State, lags: Sequence[Lag], now_ms: int, longest_ms: int, members: Sequence[SilentMember]
 ) -> Iterator[Trouble]:
     """Readers whose first unread record is older than ``longest_ms``, the latest first."""
-    found = []
+    late_readers = []
     for (kind, name), parts in _readers(lags).items():
-        late = [one for one in parts if one.offsets and (one.time_ms or 0) > longest_ms]
+        late = [lag for lag in parts if lag.offsets and (lag.time_ms or 0) > longest_ms]
         if late:
-            found.append((max(one.time_ms or 0 for one in late), kind, name, late))
-    gone = {group: len(found) for group, found in _by_group(members).items()}
-    for time_ms, kind, name, late in sorted(found, key=lambda one: (-one[0], one[2])):
-        worst = max(late, key=lambda one: one.time_ms or 0)
-        committed_ms = max((_committed_ms(state, one) for one in late), default=-1)
+            late_readers.append((max(lag.time_ms or 0 for lag in late), kind, name, late))
+    silent_counts = {group: len(of_group) for group, of_group in _by_group(members).items()}
+    for time_ms, kind, name, late in sorted(late_readers, key=lambda reader: (-reader[0], reader[2])):
+        worst = max(late, key=lambda lag: lag.time_ms or 0)
+        committed_ms = max((_committed_ms(state, lag) for lag in late), default=-1)
         text = (
-            f"{kind} {name!r} is {sum(one.records or 0 for one in late)} records and {age(time_ms)} behind in "
-            f"{_places([worst, *(one for one in late if one is not worst)])}"
+            f"{kind} {name!r} is {sum(lag.records or 0 for lag in late)} records and {age(time_ms)} behind in "
+            f"{_places([worst, *(lag for lag in late if lag is not worst)])}"
         )
         if committed_ms >= 0:
             text += f"; it has committed offsets {age(now_ms - committed_ms)} ago"
@@ -127,7 +138,7 @@ def behind(
             group = state.groups.get(name)
             count = 0 if group is None else len(group.members)
             text += f", and has {count} members" if count else ", and has no members"
-            advice = _advice_of_group(count, gone.get(name, 0), stands=stands)
+            advice = _advice_of_group(count, silent_counts.get(name, 0), stands=stands)
         yield Trouble("warning", f"{kind} behind", text, page, look, (), advice, name)
 
 
@@ -137,47 +148,49 @@ def _advice_of_query(*, stands: bool) -> str:
     return "it runs: give it more cores, or larger micro-batches"
 
 
-def _advice_of_group(members: int, gone: int, *, stands: bool) -> str:
+def _advice_of_group(members: int, silent_count: int, *, stands: bool) -> str:
     if not members:
         return "start its consumers again"
-    if gone:
-        return f"{gone} of its {members} members show no sign of life: remove them, and start consumers again"
+    if silent_count:
+        return f"{silent_count} of its {members} members show no sign of life: remove them, and start consumers again"
     if stands:
         return "its consumers are members, and do not commit: look into their logs"
     return "its consumers commit, and are too slow: add some, or partitions"
 
 
-def _member(one: SilentMember) -> str:
-    named = one.instance_id or one.client_id
-    name = f"{one.member_id!r} ({named})" if named else repr(one.member_id)
+def _member(member: SilentMember) -> str:
+    client = member.instance_id or member.client_id
+    name = f"{member.member_id!r} ({client})" if client else repr(member.member_id)
     return (
-        f"{name} for {age(one.silent_ms)}" if one.silent_ms is not None else f"{name}, none is in the store"
+        f"{name} for {age(member.silent_ms)}"
+        if member.silent_ms is not None
+        else f"{name}, none is in the store"
     )
 
 
 def _by_group(members: Sequence[SilentMember]) -> dict[str, list[SilentMember]]:
-    found: dict[str, list[SilentMember]] = {}
-    for one in members:
-        found.setdefault(one.group, []).append(one)
-    return found
+    by_group: dict[str, list[SilentMember]] = {}
+    for member in members:
+        by_group.setdefault(member.group, []).append(member)
+    return by_group
 
 
 def _readers(lags: Sequence[Lag]) -> dict[tuple[str, str], list[Lag]]:
-    found: dict[tuple[str, str], list[Lag]] = {}
-    for one in lags:
-        if one.kind != "publication":
-            found.setdefault((one.kind, one.name), []).append(one)
-    return found
+    by_reader: dict[tuple[str, str], list[Lag]] = {}
+    for lag in lags:
+        if lag.kind != "publication":
+            by_reader.setdefault((lag.kind, lag.name), []).append(lag)
+    return by_reader
 
 
 def _places(parts: Sequence[Lag]) -> str:
-    return listed(f"{one.topic}-{one.partition}" for one in parts)
+    return listed(f"{lag.topic}-{lag.partition}" for lag in parts)
 
 
-def _committed_ms(state: State, one: Lag) -> int:
+def _committed_ms(state: State, lag: Lag) -> int:
     """When the reader has committed the offset at which it stands."""
-    offsets, topic = state.offsets.get(one.group or ""), state.topics.get(one.topic)
+    offsets, topic = state.offsets.get(lag.group or ""), state.topics.get(lag.topic)
     if offsets is None or topic is None:
         return -1
-    found = offsets.get((one.topic, one.partition))
-    return -1 if found is None else found.timestamp_ms
+    committed = offsets.get((lag.topic, lag.partition))
+    return -1 if committed is None else committed.timestamp_ms

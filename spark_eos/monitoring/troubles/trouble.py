@@ -38,23 +38,23 @@ class Trouble(NamedTuple):
     about: str = ""
 
 
-def worst_first(found: Iterable[Trouble]) -> list[Trouble]:
+def worst_first(troubles: Iterable[Trouble]) -> list[Trouble]:
     """Sort by the level."""
-    return sorted(found, key=lambda one: LEVELS.index(one.level))
+    return sorted(troubles, key=lambda trouble: LEVELS.index(trouble.level))
 
 
-def at_most(found: Iterable[Trouble], what: str, more: Command) -> Iterator[Trouble]:
+def at_most(troubles: Iterable[Trouble], noun: str, more: Command) -> Iterator[Trouble]:
     """The first of them, and how many more there are of each kind."""
     counts: dict[str, int] = defaultdict(int)
     last = {}
-    for one in found:
-        counts[one.name] += 1
-        if counts[one.name] <= _WORST:
-            yield one
-        last[one.name] = one
+    for trouble in troubles:
+        counts[trouble.name] += 1
+        if counts[trouble.name] <= _WORST:
+            yield trouble
+        last[trouble.name] = trouble
     for name, count in counts.items():
         if count > _WORST:
-            text = f"{count - _WORST} more {what} have the same trouble"
+            text = f"{count - _WORST} more {noun} have the same trouble"
             yield last[name]._replace(text=text, look=(more,), cure=(), about="")
 
 
@@ -68,7 +68,7 @@ def age(time_ms: int) -> str:
 
 def listed(texts: Iterable[str], most: int = 5) -> str:
     """In one line; of more than ``most`` the others are counted."""
-    found = list(texts)
-    if len(found) > most:
-        return f"{', '.join(found[:most])} and {len(found) - most} more"
-    return ", ".join(found)
+    all_texts = list(texts)
+    if len(all_texts) > most:
+        return f"{', '.join(all_texts[:most])} and {len(all_texts) - most} more"
+    return ", ".join(all_texts)
