@@ -14,7 +14,7 @@ MUTANTS = (
     Mutant(
         "iceberg-bounds-of-some-row-groups",
         f"{_FOLDER}files.py",
-        "        return bool(found.null_count == column.num_values)\n",
+        "        return bool(statistics.null_count == column.num_values)\n",
         "        return True\n",
         "readers leave out files that have a long value beside others",
         ("tests/extensions/tables/test_iceberg.py",),
@@ -22,8 +22,8 @@ MUTANTS = (
     Mutant(
         "iceberg-columns-of-one-name",
         f"{_FOLDER}columns.py",
-        "            if name in known:\n",
-        "            if name == field.name in known:\n",
+        "            if name in owners:\n",
+        "            if name == field.name in owners:\n",
         "a publication is made that can never be published",
         ("tests/extensions/tables/test_iceberg.py",),
     ),
@@ -46,7 +46,7 @@ MUTANTS = (
     Mutant(
         "iceberg-any-version-before",
         _TARGET,
-        "        if now != expected.native:\n",
+        "        if current_id != expected.native:\n",
         "        if expected is None:\n",
         "a publisher that was overtaken commits on top of a version that it has not seen",
         _TESTS,
@@ -86,7 +86,7 @@ MUTANTS = (
     Mutant(
         "iceberg-cleanup-deletes-used-manifests",
         _CLEANUP,
-        "if path not in used]",
+        "if path not in live]",
         "]",
         "the newest version of a table cannot be read after a cleanup",
         _TESTS,
@@ -126,8 +126,8 @@ MUTANTS = (
     Mutant(
         "decoded-beside-older-copies",
         "spark_eos/extensions/tables/values/decoded.py",
-        "        whole = not there or not self.are_all(there)\n",
-        "        whole = not there\n",
+        "        whole = not old_files or not self.are_all(old_files)\n",
+        "        whole = not old_files\n",
         "a table keeps columns that value.schema has no more",
         ("tests/extensions/tables/test_decoded.py",),
     ),

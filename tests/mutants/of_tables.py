@@ -38,7 +38,7 @@ MUTANTS = (
     Mutant(
         "file-of-other-columns-published",
         _COLUMNS,
-        "    return all(now.get(field.name) == _shape(field) for field in layout_of(topic, old).fields)",
+        "    return all(shapes.get(field.name) == _shape(field) for field in layout_of(topic, old).fields)",
         "    return True",
         "files from before a column was renamed stay in the table",
         _OF_PUBLISHER,
@@ -86,8 +86,8 @@ MUTANTS = (
     Mutant(
         "bounds-of-some-row-groups",
         _STATS,
-        "        elif found.null_count != group.num_rows:\n            bounded = False",
-        "        elif found.null_count != group.num_rows:\n            pass",
+        "        elif column_stats.null_count != group.num_rows:\n            bounded = False",
+        "        elif column_stats.null_count != group.num_rows:\n            pass",
         "the bounds of a file leave out the row groups without any",
         _OF_STATS,
     ),
@@ -118,8 +118,8 @@ MUTANTS = (
     Mutant(
         "lost-table-not-seen",
         _PUBLISHER,
-        "            if found is None or found.stamp != self._contents.stamp(publication, version, name):",
-        "            if found is not None and found.stamp != self._contents.stamp(publication, version, name):",
+        "            if current is None or current.stamp != self._contents.stamp(publication, version, name):",
+        "            if current is not None and current.stamp != self._contents.stamp(publication, version, name):",
         "a table that is lost stays so until the topic has new records",
         _OF_PUBLISHER,
     ),

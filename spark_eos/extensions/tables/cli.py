@@ -122,10 +122,10 @@ def publish(
     with stoppable() as stop, Progress() as progress:
         publisher = _tables(url, command_config).publisher(name, tell=teller(stop, progress))
         while True:
-            done = publisher.publish(rebuild=rebuild)
+            result = publisher.publish(rebuild=rebuild)
             progress.clear()
-            if done.is_new or every is None:
-                _print_published(done, as_json=as_json)
+            if result.is_new or every is None:
+                _print_published(result, as_json=as_json)
             if every is None:
                 return
             rebuild = False
@@ -135,23 +135,23 @@ def publish(
 @app.command("list", cls=Command)
 def list_tables(url: Url, command_config: ConfigFile = None, as_json: Json = False) -> None:
     """List the tables of all publications."""
-    found = _tables(url, command_config).list_tables()
+    tables = _tables(url, command_config).list_tables()
     if as_json:
-        for one in found:
-            print_json(one._asdict())
+        for table in tables:
+            print_json(table._asdict())
         return
     rows = [
         (
-            one.publication,
-            one.topic,
-            one.format,
-            one.mode,
-            one.version,
-            one.sequence,
-            one.entry,
-            one.location,
+            table.publication,
+            table.topic,
+            table.format,
+            table.mode,
+            table.version,
+            table.sequence,
+            table.entry,
+            table.location,
         )
-        for one in found
+        for table in tables
     ]
     print_table(TABLES_OF_TOPICS, rows)
 
@@ -175,23 +175,23 @@ def versions(
     if entry is not None:
         if topic is None:
             raise ConfigError("--entry needs --topic")
-        found = [tables.version_at(name, topic, entry)]
+        table_versions = [tables.version_at(name, topic, entry)]
     else:
-        found = tables.versions(name, topic)
+        table_versions = tables.versions(name, topic)
     if as_json:
-        for one in found:
-            print_json(one._asdict())
+        for version in table_versions:
+            print_json(version._asdict())
         return
     rows = [
         (
-            one.topic,
-            one.version,
-            one.sequence,
-            one.entry,
-            iso(one.timestamp_ms),
-            json.dumps(one.offsets, separators=(",", ":")),
+            version.topic,
+            version.version,
+            version.sequence,
+            version.entry,
+            iso(version.timestamp_ms),
+            json.dumps(version.offsets, separators=(",", ":")),
         )
-        for one in found
+        for version in table_versions
     ]
     print_table(VERSIONS, rows)
 
@@ -219,17 +219,17 @@ def _setting(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _print_published(done: Published, *, as_json: bool) -> None:
+def _print_published(result: Published, *, as_json: bool) -> None:
     from spark_eos.log.time_travel import iso
 
     if as_json:
-        print_json(done._asdict())
+        print_json(result._asdict())
         return
-    versions = ", ".join(f"{topic} {version}" for topic, version in done.versions.items())
-    what = "published" if done.is_new else "up to date"
+    versions = ", ".join(f"{topic} {version}" for topic, version in result.versions.items())
+    status = "published" if result.is_new else "up to date"
     print(
-        f"{what}: version {done.sequence} of {done.publication}, entry {done.entry} of "
-        f"{iso(done.timestamp_ms)} ({versions})"
+        f"{status}: version {result.sequence} of {result.publication}, entry {result.entry} of "
+        f"{iso(result.timestamp_ms)} ({versions})"
     )
 
 

@@ -33,17 +33,17 @@ def grows_into(topic: Topic, old: int, new: int) -> bool:
         return True
     if not 0 < old < new:
         return False
-    now = {field.name: _shape(field) for field in layout_of(topic, new).fields}
-    return all(now.get(field.name) == _shape(field) for field in layout_of(topic, old).fields)
+    shapes = {field.name: _shape(field) for field in layout_of(topic, new).fields}
+    return all(shapes.get(field.name) == _shape(field) for field in layout_of(topic, old).fields)
 
 
 def oldest_version(topic: Topic) -> int:
     """The oldest version of the topic's schema whose files a table can have that has its newest columns."""
     newest = len(topic.schemas)
-    found = newest
-    while found > 1 and grows_into(topic, found - 1, newest):
-        found -= 1
-    return found
+    version = newest
+    while version > 1 and grows_into(topic, version - 1, newest):
+        version -= 1
+    return version
 
 
 def _shape(field: SchemaField) -> tuple[Any, ...]:
@@ -74,15 +74,15 @@ def _check_type(type_: pa.DataType, column: str, place: str) -> None:
             raise SchemaMismatchError(
                 f"column {column!r} is a struct without fields, which {place} cannot keep: drop it"
             )
-        known: dict[str, str] = {}
+        names: dict[str, str] = {}
         for number in range(type_.num_fields):
             field = type_.field(number)
             _check_field(field, f"{column}.{field.name}", place)
-            other = known.setdefault(field.name.casefold(), field.name)
-            if other != field.name:
+            earlier = names.setdefault(field.name.casefold(), field.name)
+            if earlier != field.name:
                 raise SchemaMismatchError(
-                    f"column {column!r}: Delta ignores case, so its fields {other!r} and {field.name!r} have the same "
-                    f"name; rename one before the topic is published as {place}"
+                    f"column {column!r}: Delta ignores case, so its fields {earlier!r} and {field.name!r} have the "
+                    f"same name; rename one before the topic is published as {place}"
                 )
     elif types.is_map(type_):
         if _has_local_times(type_):

@@ -43,11 +43,11 @@ def newest_rows(
         if not _may_lack_tombstones(log, topic, newer, last):
             since = newer
     whole = last is None or since == pins
-    then = topic._replace(schemas=topic.schemas[:versions])
-    newest = _Newest(log, then, since)
-    layout = layout_of(then)
-    keys = (*key_columns(then), partition_column(layout))
-    schema = table_schema(then, versions)
+    topic_then = topic._replace(schemas=topic.schemas[:versions])
+    newest = _Newest(log, topic_then, since)
+    layout = layout_of(topic_then)
+    keys = (*key_columns(topic_then), partition_column(layout))
+    schema = table_schema(topic_then, versions)
     return RowChange(
         schema,
         keys,
@@ -111,12 +111,12 @@ class _Newest:
     @cached_property
     def _found(self) -> tuple[pa.Table, pa.Table]:
         schema = table_schema(self._topic, self._layout.version)
-        found: tuple[list[pa.Table], list[pa.Table]] = ([], [])
+        tables: tuple[list[pa.Table], list[pa.Table]] = ([], [])
         for number, pin in sorted(self._pins.items()):
             for rows, removed in self._of(number, pin):
-                found[0].append(rows)
-                found[1].append(removed)
-        rows, removed = (pa.concat_tables([schema.empty_table(), *some]) for some in found)
+                tables[0].append(rows)
+                tables[1].append(removed)
+        rows, removed = (pa.concat_tables([schema.empty_table(), *parts]) for parts in tables)
         return rows, removed
 
     def _of(self, number: int, pin: Pin) -> Iterator[tuple[pa.Table, pa.Table]]:

@@ -41,12 +41,12 @@ class Contents:
 
     def files(self, topic: Topic, number: int, pin: Pin, versions: int) -> list[SealedFile]:
         """The files of a pin. Raises `SegmentsReplacedError` if they are not those of a table, by now."""
-        found = self._planner.files(number, pin, lambda version: grows_into(topic, version, versions))
-        if isinstance(found, Unsealed):
+        files = self._planner.files(number, pin, lambda version: grows_into(topic, version, versions))
+        if isinstance(files, Unsealed):
             raise SegmentsReplacedError(
-                f"{topic.name}-{number}, offsets {found.base_offset} to {found.next_offset}: {found.why}"
+                f"{topic.name}-{number}, offsets {files.base_offset} to {files.next_offset}: {files.why}"
             )
-        return found
+        return files
 
     def stamp(self, publication: Publication, version: PublicationVersion, name: str) -> Stamp:
         """What the table of the topic ``name`` says of the version."""
@@ -67,44 +67,44 @@ class Contents:
         )
 
     def change(
-        self, publication: Publication, version: PublicationVersion, topic: Topic, now: Version | None
+        self, publication: Publication, version: PublicationVersion, topic: Topic, current: Version | None
     ) -> FileChange | RowChange:
-        """What the topic's table needs to have the version; it is at ``now``, the version before (None: no table)."""
+        """What the topic's table needs to have the version. It is at ``current``, an earlier one (None: no table)."""
         target, versions = self._targets[topic.name], version.schemas[topic.name]
         schema = table_schema(topic, versions)
         pins = {number: pin for (id_, number), pin in version.pins.items() if id_ == topic.topic_id}
         before = publication.published
-        grows = now is not None and before is not None
+        grows = current is not None and before is not None
         grows = grows and before is not None and grows_into(topic, before.schemas[topic.name], versions)
         grows = grows and has_newest_columns(publication, topic, target)
         if is_merged(publication, topic):
-            last = now.stamp if now is not None and grows else None
+            last = current.stamp if current is not None and grows else None
             return newest_rows(self._log, topic, versions, pins, last)
         files = [
-            one for number, pin in sorted(pins.items()) for one in self.files(topic, number, pin, versions)
+            file for number, pin in sorted(pins.items()) for file in self.files(topic, number, pin, versions)
         ]
         decoded = decoded_copies(publication, topic)
         if decoded is not None:
-            return decoded.change(self._log.store, target, files, self._footers, is_new=now is None)
+            return decoded.change(self._log.store, target, files, self._footers, is_new=current is None)
         self._footers.clear()
         if is_copied(publication):
-            wanted = {one.copied().path: one.copied() for one in files}
-            self._refs = {one.copied().path: one.ref for one in files}
+            data_files = {file.copied().path: file.copied() for file in files}
+            self._refs = {file.copied().path: file.ref for file in files}
         else:
             folder = paths.table_folder(topic.name, topic.topic_id)
-            wanted = {one.at(folder).path: one.at(folder) for one in files}
-            self._refs = {one.at(folder).path: one.ref for one in files}
-        added, removed = difference(target.files() if now is not None and grows else (), wanted)
+            data_files = {file.at(folder).path: file.at(folder) for file in files}
+            self._refs = {file.at(folder).path: file.ref for file in files}
+        added, removed = difference(target.files() if current is not None and grows else (), data_files)
         if is_copied(publication):
             copy_files(
-                self._log.store, target.files_store(), {one.path: self._refs[one.path] for one in added}
+                self._log.store, target.files_store(), {file.path: self._refs[file.path] for file in added}
             )
-        return FileChange(schema, added, removed, replaces_all=now is None or not grows)
+        return FileChange(schema, added, removed, replaces_all=current is None or not grows)
 
-    def footer(self, one: DataFile) -> Any:
+    def footer(self, file: DataFile) -> Any:
         """The footer of a file of the change that was made last."""
-        found = self._footers.get(one.path)
-        return read_footer(self._log.store, self._refs[one.path]).metadata if found is None else found
+        footer = self._footers.get(file.path)
+        return read_footer(self._log.store, self._refs[file.path]).metadata if footer is None else footer
 
 
 def version_ends(log: Log, publication: Publication, state: State) -> dict[PartitionKey, int]:

@@ -25,8 +25,8 @@ def is_copy(name: str, *, marked: bool | None = None) -> bool:
 
     Files of other names have merged rows.
     """
-    found = _COPY.fullmatch(name)
-    return found is not None and marked in (None, found[1] is not None)
+    match = _COPY.fullmatch(name)
+    return match is not None and marked in (None, match[1] is not None)
 
 
 def copy_files(source: Store, target: Store, files: Mapping[str, FileRef]) -> None:

@@ -23,8 +23,8 @@ def step(log: Log) -> Step:
         if dry_run:
             due = publications.look(tell=tell)
             return f"would publish {', '.join(due)}" if due else NOTHING
-        done = publications.run(tell=tell)
-        return f"published {', '.join(done)}" if done else NOTHING
+        texts = publications.run(tell=tell)
+        return f"published {', '.join(texts)}" if texts else NOTHING
 
     return publish
 
@@ -45,10 +45,10 @@ class Publications:
 
     def look(self, *, tell: Tell) -> list[str]:
         """The names of what is due."""
-        return self._each(lambda name, one: name if one.is_due() else None, tell)
+        return self._each(lambda name, publisher: name if publisher.is_due() else None, tell)
 
     def _each(self, work: Callable[[str, Publisher], str | None], tell: Tell) -> list[str]:
-        found, failed = [], None
+        texts, failed = [], None
         names = sorted(self._log.follow().publications)
         for name in names:
             try:
@@ -61,13 +61,13 @@ class Publications:
                 self._publishers.pop(name, None)
                 failed = failed or error
             else:
-                found += [] if text is None else [text]
+                texts += [] if text is None else [text]
         if failed is not None:
             raise failed
-        self._publishers = {name: one for name, one in self._publishers.items() if name in names}
-        return found
+        self._publishers = {name: publisher for name, publisher in self._publishers.items() if name in names}
+        return texts
 
     @staticmethod
     def _publish(_: str, publisher: Publisher) -> str | None:
-        done = publisher.publish()
-        return f"{done.publication} (entry {done.entry})" if done.is_new else None
+        result = publisher.publish()
+        return f"{result.publication} (entry {result.entry})" if result.is_new else None

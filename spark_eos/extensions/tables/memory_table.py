@@ -53,18 +53,18 @@ class MemoryTable(Target):
         self, expected: Version | None, change: FileChange | RowChange, stamp: Stamp, footers: Footers
     ) -> Version:
         self.before_commit()
-        now = self.current()
-        if now != expected:
-            raise TableChangedError(f"{self.place} is at {now}, and not at {expected}")
-        is_whole = change.replaces_all or now is None
+        current = self.current()
+        if current != expected:
+            raise TableChangedError(f"{self.place} is at {current}, and not at {expected}")
+        is_whole = change.replaces_all or current is None
         files: tuple[str, ...] = ()
         rows: _Rows = {}
         if isinstance(change, RowChange):
             rows = _merged({} if is_whole else self.rows[-1], change)
         else:
             files = _files(() if is_whole else self.contents[-1], change)
-            for one in change.added:
-                footers(one)
+            for file in change.added:
+                footers(file)
         self.contents.append(files)
         self.rows.append(rows)
         self.schemas.append(change.schema)
@@ -81,7 +81,7 @@ class MemoryTable(Target):
 
 
 def _files(before: tuple[str, ...], change: FileChange) -> tuple[str, ...]:
-    removed, added = {one.path for one in change.removed}, {one.path for one in change.added}
+    removed, added = {file.path for file in change.removed}, {file.path for file in change.added}
     if not removed <= {*before} or added & {*before} or len(added) != len(change.added):
         raise TableDamagedError("files are added twice, or removed though they are not there")
     return tuple(sorted({*before} - removed | added))
@@ -89,7 +89,7 @@ def _files(before: tuple[str, ...], change: FileChange) -> tuple[str, ...]:
 
 def _merged(before: _Rows, change: RowChange) -> _Rows:
     partition, offset = change.place
-    found = {key: row for key, row in before.items() if row[offset] >= change.starts[row[partition]]}
+    by_key = {key: row for key, row in before.items() if row[offset] >= change.starts[row[partition]]}
     for row in change.removed().to_pylist():
-        found.pop(tuple(row[name] for name in change.keys), None)
-    return found | {tuple(row[name] for name in change.keys): row for row in change.rows().to_pylist()}
+        by_key.pop(tuple(row[name] for name in change.keys), None)
+    return by_key | {tuple(row[name] for name in change.keys): row for row in change.rows().to_pylist()}

@@ -67,15 +67,15 @@ class Planner:
 
     def __init__(self, load: Load) -> None:
         self._load = load
-        self._known: dict[IndexPage, tuple[Run, ...]] = {}
-        self._used: dict[IndexPage, tuple[Run, ...]] = {}
+        self._cached: dict[IndexPage, tuple[Run, ...]] = {}
+        self._recent: dict[IndexPage, tuple[Run, ...]] = {}
 
     def files(self, partition: int, pin: Pin, fits: Callable[[int], bool]) -> list[SealedFile] | Unsealed:
         """The files with the rows of a pin, by their offsets, or the first place that must be sealed again.
 
         ``fits`` says whether a table can have files of that version of the topic's schema.
         """
-        found: list[SealedFile] = []
+        sealed_files: list[SealedFile] = []
         for run in _joined(self._runs(pin.pages, pin.start, pin.end)):
             if run.file is None:
                 return Unsealed(run.base_offset, run.next_offset, "it is in an Arrow file")
@@ -85,12 +85,12 @@ class Planner:
                 return Unsealed(run.base_offset, run.next_offset, f"{run.file.name} has more row groups")
             if not fits(run.file.schema_version):
                 return Unsealed(run.base_offset, run.next_offset, f"{run.file.name} has other columns")
-            found.append(SealedFile(run.file, partition, run.base_offset, run.next_offset, run.rows))
-        return found
+            sealed_files.append(SealedFile(run.file, partition, run.base_offset, run.next_offset, run.rows))
+        return sealed_files
 
     def forget(self) -> None:
         """Keep only what the plans since the last call have used."""
-        self._known, self._used = self._used, {}
+        self._cached, self._recent = self._recent, {}
 
     def _runs(self, pages: Iterable[IndexPage], start: int, end: int) -> Iterator[Run]:
         for page in pages:
@@ -105,24 +105,24 @@ class Planner:
                 yield from _of_rows(row for row in rows if row.next_offset > start and row.base_offset < end)
 
     def _of_page(self, page: IndexPage) -> tuple[Run, ...]:
-        found = self._used.get(page, self._known.get(page))
-        if found is None:
+        runs = self._recent.get(page, self._cached.get(page))
+        if runs is None:
             content = self._load(page)
             if page.level:
-                found = tuple(_joined(run for inner in content for run in self._of_page(inner)))  # type: ignore[arg-type]
+                runs = tuple(_joined(run for inner in content for run in self._of_page(inner)))  # type: ignore[arg-type]
             else:
-                found = tuple(_joined(_of_rows(content)))  # type: ignore[arg-type]
-        self._used[page] = found
-        return found
+                runs = tuple(_joined(_of_rows(content)))  # type: ignore[arg-type]
+        self._recent[page] = runs
+        return runs
 
 
 def difference(
-    has: Iterable[str], wanted: Mapping[str, DataFile]
+    has: Iterable[str], target: Mapping[str, DataFile]
 ) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
     """What to add to a table with the files ``has``, and what to remove from it, so that it has those wanted."""
-    there = {*has}
-    added = tuple(one for path, one in wanted.items() if path not in there)
-    return added, tuple(DataFile(path, 0, 0) for path in sorted(there - wanted.keys()))
+    paths = {*has}
+    added = tuple(file for path, file in target.items() if path not in paths)
+    return added, tuple(DataFile(path, 0, 0) for path in sorted(paths - target.keys()))
 
 
 def _of_rows(rows: Iterable[IndexRow]) -> Iterator[Run]:

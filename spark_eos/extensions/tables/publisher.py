@@ -159,10 +159,10 @@ class Publisher:
             publication = self._finish(rebuild=rebuild)
             is_new = True
         self._contents.forget()
-        done = publication.published
-        assert done is not None
-        natives = dict(sorted(done.natives.items()))
-        return Published(self._name, done.sequence, done.entry, done.timestamp_ms, natives, is_new)
+        version = publication.published
+        assert version is not None
+        natives = dict(sorted(version.natives.items()))
+        return Published(self._name, version.sequence, version.entry, version.timestamp_ms, natives, is_new)
 
     def is_due(self) -> bool:
         """Look whether there is something to publish; nothing is written. It raises what `publish` raises.
@@ -189,12 +189,12 @@ class Publisher:
     def _is_own(self, publication: Publication, target: Target) -> bool:
         """Whether the table, if there is one, was made by this publication."""
         try:
-            found = target.current()
+            version = target.current()
         except TableDamagedError:
             return publication.published is not None
-        if found is None:
+        if version is None:
             return True
-        stamp = found.stamp
+        stamp = version.stamp
         is_known = stamp is not None and (stamp.log_id, stamp.publication) == (self._log.log_id, self._name)
         if is_known and target.is_here():
             return True
@@ -236,23 +236,23 @@ class Publisher:
             return False
         state = self._log.state
         ends = version_ends(self._log, publication, state)
-        for one in held_by(state, publication):
-            self._tell(f"committed records wait for {one}")
+        for wait in held_by(state, publication):
+            self._tell(f"committed records wait for {wait}")
         for name, topic_id in publication.topics:
             topic = topic_of(state, name, topic_id)
             if version.schemas[name] != len(topic.schemas):
                 return False
             for number in range(topic.partitions):
-                pin, now = version.pins.get((topic_id, number)), state.partitions[topic_id, number]
-                if pin is None or (pin.start, pin.end) != (now.start, ends[topic_id, number]):
+                pin, partition = version.pins.get((topic_id, number)), state.partitions[topic_id, number]
+                if pin is None or (pin.start, pin.end) != (partition.start, ends[topic_id, number]):
                     return False
         for name, topic_id in publication.topics:
             try:
-                found = self._targets[name].current()
+                current = self._targets[name].current()
             except TableDamagedError as error:
                 self._tell(f"{error}: it is published again as a whole")
                 return False
-            if found is None or found.stamp != self._contents.stamp(publication, version, name):
+            if current is None or current.stamp != self._contents.stamp(publication, version, name):
                 self._tell(f"{self._targets[name].place} is not as it was published: it is published again")
                 return False
             if not has_newest_columns(publication, topic_of(state, name, topic_id), self._targets[name]):
@@ -262,10 +262,10 @@ class Publisher:
     def _check_free(self, name: str) -> None:
         """Raise `ConfigError` if there is a table before anything was published."""
         try:
-            found = self._targets[name].current()
+            version = self._targets[name].current()
         except TableDamagedError as error:
             raise ConfigError(f"publication {self._name!r} cannot begin: {error}. Remove it first") from error
-        if found is not None:
+        if version is not None:
             raise ConfigError(
                 f"publication {self._name!r} cannot begin: there is a table already, {self._targets[name].place}. "
                 "Remove it first, or choose another location"
@@ -288,15 +288,15 @@ class Publisher:
         text = f"publication {self._name!r}: planned {_ATTEMPTS} times; publish again. At last: {reason}"
         raise SegmentsReplacedError(text) from reason
 
-    def _planned(self, publication: Publication, then: State) -> BeginPublish:
-        """The request for a version that stands for the newest entry of ``then``; all it has is sealed."""
-        topics = [topic_of(then, *one) for one in publication.topics]
-        ends = version_ends(self._log, publication, then)
+    def _planned(self, publication: Publication, base: State) -> BeginPublish:
+        """The request for a version that stands for the newest entry of ``base``; all it has is sealed."""
+        topics = [topic_of(base, *pair) for pair in publication.topics]
+        ends = version_ends(self._log, publication, base)
         cuts = [
-            cut for topic in topics if not is_merged(publication, topic) for cut in _cuts(then, topic, ends)
+            cut for topic in topics if not is_merged(publication, topic) for cut in _cuts(base, topic, ends)
         ]
         if cuts:
-            self._tell(f"sealing {len(cuts)} partitions as they are after entry {then.seq}")
+            self._tell(f"sealing {len(cuts)} partitions as they are after entry {base.seq}")
         sealed = seal(self._log, cuts, writer=WRITER)
         ranges = []
         for topic in topics:
@@ -304,7 +304,7 @@ class Publisher:
                 raise SegmentsReplacedError(f"topic {topic.name!r} has other columns by now")
             for number in range(topic.partitions):
                 key = (topic.topic_id, number)
-                start, end = then.partitions[key].start, ends[key]
+                start, end = base.partitions[key].start, ends[key]
                 if sealed.partitions[key].start != start:
                     raise SegmentsReplacedError(f"{topic.name}-{number} starts at another offset by now")
                 _, pages = pages_of(key, sealed.partitions[key], start, end)
@@ -314,7 +314,7 @@ class Publisher:
         schemas = tuple((topic.name, len(topic.schemas)) for topic in topics)
         assert self._epoch is not None
         return BeginPublish(
-            *(self._name, self._epoch, publication.sequence + 1, then.seq, tuple(ranges), then.timestamp_ms),
+            *(self._name, self._epoch, publication.sequence + 1, base.seq, tuple(ranges), base.timestamp_ms),
             schemas=schemas,
         )
 
@@ -346,33 +346,33 @@ class Publisher:
         reason: Exception | None = None
         for _ in range(_ATTEMPTS):
             try:
-                now = target.current()
+                head = target.current()
             except TableDamagedError as error:
                 self._tell(f"{error}: it is published again as a whole")
                 self._remove(target)
-                now = None
-            if now is not None and now.stamp == stamp and not (rebuild and reason is None):
-                return now
-            if now is not None:
-                now = self._usable(publication, now, target, stamp, rebuild=rebuild and reason is None)
+                head = None
+            if head is not None and head.stamp == stamp and not (rebuild and reason is None):
+                return head
+            if head is not None:
+                head = self._usable(publication, head, target, stamp, rebuild=rebuild and reason is None)
             self._tell(f"version {version.sequence} of {target.place}")
             try:
-                change = self._contents.change(publication, version, topic, now)
-                return target.commit(now, change, stamp, self._contents.footer)
+                change = self._contents.change(publication, version, topic, head)
+                return target.commit(head, change, stamp, self._contents.footer)
             except TableChangedError as error:
                 reason = error
             except TableDamagedError as error:
-                if now is None and isinstance(reason, TableDamagedError):
+                if head is None and isinstance(reason, TableDamagedError):
                     raise  # Of a table that was removed just now.
                 reason = error
                 self._remove(target)
         raise TableChangedError(f"{target.place}: tried {_ATTEMPTS} times, at last: {reason}") from reason
 
     def _usable(
-        self, publication: Publication, now: Version, target: Target, stamp: Stamp, *, rebuild: bool
+        self, publication: Publication, head: Version, target: Target, stamp: Stamp, *, rebuild: bool
     ) -> Version | None:
         """The table if the next version can be made from it; None after it was removed."""
-        old = now.stamp
+        old = head.stamp
         if old is None or (old.log_id, old.publication) != (stamp.log_id, stamp.publication):
             raise ConfigError(
                 f"{target.place} is not the one that publication {self._name!r} has made: another program has put "
@@ -383,7 +383,7 @@ class Publisher:
             # One from a backup, or of a log from a backup: its files need not be the log's.
             self._remove(target)
             return None
-        return now
+        return head
 
     def _remove(self, target: Target) -> None:
         """Remove a table, if this publisher may still write."""
@@ -391,10 +391,10 @@ class Publisher:
         target.drop()
 
 
-def _cuts(then: State, topic: Topic, ends: Mapping[PartitionKey, int]) -> list[Cut]:
+def _cuts(state: State, topic: Topic, ends: Mapping[PartitionKey, int]) -> list[Cut]:
     oldest = oldest_version(topic)
-    found = []
+    cuts = []
     for number in range(topic.partitions):
         key = topic.topic_id, number
-        found.append(Cut(topic.name, *key, then.partitions[key].start, ends[key], oldest))
-    return found
+        cuts.append(Cut(topic.name, *key, state.partitions[key].start, ends[key], oldest))
+    return cuts

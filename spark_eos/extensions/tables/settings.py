@@ -72,11 +72,11 @@ def _check_identifiers(where: str, namespace: str, topics: list[Topic]) -> None:
     tables: dict[str, str] = {}
     for topic in topics:
         table = identifier_of(namespace, topic.name)
-        other = tables.setdefault(table, topic.name)
-        if other != topic.name:
+        earlier = tables.setdefault(table, topic.name)
+        if earlier != topic.name:
             raise ConfigError(
-                f"{where}: topics {other!r} and {topic.name!r} would both be the Iceberg table {table}: publish one of "
-                "them by itself, in another namespace"
+                f"{where}: topics {earlier!r} and {topic.name!r} would both be the Iceberg table {table}: publish one "
+                "of them by itself, in another namespace"
             )
 
 

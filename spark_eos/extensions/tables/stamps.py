@@ -54,9 +54,9 @@ def stamped_version(
                 f"version {version} of table {table} was not published by a log: it has no property eoslog.entry. Name "
                 "a version that a log has published, or none for the newest of them"
             )
-    wanted = "a version that a log has published" if version is None else f"version {version}"
+    text = "a version that a log has published" if version is None else f"version {version}"
     raise InvalidRequestError(
-        f"there is no table {table} with {wanted}, or what it stands for is not known any more: name a later version, "
+        f"there is no table {table} with {text}, or what it stands for is not known any more: name a later version, "
         "or check where the table is"
     )
 
@@ -65,8 +65,8 @@ def _of_delta(table: str, version: int | None, settings: Settings) -> Iterator[t
     """The versions and their properties, the newest first; ``version`` alone, if it is given."""
     store = shared_store(table, settings_of(table, settings))
     if version is None:
-        found = (_COMMIT.fullmatch(info.name) for info in store.list(_COMMITS))
-        versions = sorted((int(match[1]) for match in found if match), reverse=True)
+        matches = (_COMMIT.fullmatch(info.name) for info in store.list(_COMMITS))
+        versions = sorted((int(match[1]) for match in matches if match), reverse=True)
     else:
         versions = [version]
     for number in versions:
@@ -104,12 +104,12 @@ def _of_iceberg(table: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
     with catalog:
         try:
-            found = catalog.load_table(identifier)
+            iceberg_table = catalog.load_table(identifier)
         except (NoSuchTableError, NoSuchNamespaceError):
             return
-        current = found.current_snapshot()
+        current = iceberg_table.current_snapshot()
         while current is not None:
             summary = current.summary
             yield current.snapshot_id, {} if summary is None else {**summary.additional_properties}
             parent = current.parent_snapshot_id
-            current = None if parent is None else found.snapshot_by_id(parent)
+            current = None if parent is None else iceberg_table.snapshot_by_id(parent)

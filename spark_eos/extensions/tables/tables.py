@@ -164,26 +164,26 @@ class Tables(AdminBase):
         """
         log = self._log()
         state = log.follow()
-        found = [topic_of(state, topic, log.url) for topic in topics]
-        given = dict(config or {})
-        for own in ("mode", "location", "retention.ms"):
-            if own in given:
+        topic_list = [topic_of(state, topic, log.url) for topic in topics]
+        settings = dict(config or {})
+        for argument in ("mode", "location", "retention.ms"):
+            if argument in settings:
                 raise ConfigError(
-                    f"publication {name!r}: {own} is no setting of config: give it as {own.replace('.', '_')}, on the "
-                    f"command line as --{own.replace('.', '-')}"
+                    f"publication {name!r}: {argument} is no setting of config: give it as "
+                    f"{argument.replace('.', '_')}, on the command line as --{argument.replace('.', '-')}"
                 )
-        given["mode"] = mode
+        settings["mode"] = mode
         if location is not None:
             # A publisher may run in another folder.
-            given["location"] = str(absolute(location))
+            settings["location"] = str(absolute(location))
         if retention_ms is not None:
-            given["retention.ms"] = str(retention_ms)
-        check_settings(name, format, given, found)
-        pairs = tuple((topic.name, topic.topic_id) for topic in found)
-        action = CreatePublication(name, format, tuple(sorted(given.items())), pairs)
-        trial = Publication(name, format, dict(given), pairs)  # type: ignore[arg-type]  # it is looked at, not kept
+            settings["retention.ms"] = str(retention_ms)
+        check_settings(name, format, settings, topic_list)
+        pairs = tuple((topic.name, topic.topic_id) for topic in topic_list)
+        action = CreatePublication(name, format, tuple(sorted(settings.items())), pairs)
+        trial = Publication(name, format, dict(settings), pairs)  # type: ignore[arg-type]  # it is looked at, not kept
         targets = open_targets(log, trial, self._settings)
-        for topic in found:
+        for topic in topic_list:
             targets[topic.name].check_schema(columns_of(trial, topic))
         log.commit(lambda _: (action,), writer="tables")
 
@@ -273,18 +273,18 @@ class Tables(AdminBase):
             raise InvalidRequestError(
                 f"publication {name!r} has no topic {topic!r}; it has {', '.join(targets)}"
             )
-        found = []
-        for one in targets if topic is None else (topic,):
-            for version in targets[one].versions():
+        table_versions = []
+        for topic_name in targets if topic is None else (topic,):
+            for version in targets[topic_name].versions():
                 stamp = version.stamp
                 if stamp is not None and (stamp.log_id, stamp.publication) == (log.log_id, name):
-                    found.append(
+                    table_versions.append(
                         TableVersion(
-                            *(one, version.native, stamp.sequence, stamp.entry, stamp.timestamp_ms),
+                            *(topic_name, version.native, stamp.sequence, stamp.entry, stamp.timestamp_ms),
                             offsets=stamp.offsets,
                         )
                     )
-        return found
+        return table_versions
 
     def version_at(self, name: str, topic: str, entry: int) -> TableVersion:
         """Find the version of a topic's table for a log entry: the newest one that stands for no later entry.
@@ -330,7 +330,7 @@ class Tables(AdminBase):
 
 
 def _tables(log: Log, publication: Publication) -> list[Table]:
-    done = publication.published
+    version = publication.published
     return [
         Table(
             publication.name,
@@ -338,9 +338,9 @@ def _tables(log: Log, publication: Publication) -> list[Table]:
             "copied" if is_copied(publication) else "shared",
             topic,
             _path(log, publication, topic, topic_id),
-            None if done is None else done.natives[topic],
-            0 if done is None else done.sequence,
-            None if done is None else done.entry,
+            None if version is None else version.natives[topic],
+            0 if version is None else version.sequence,
+            None if version is None else version.entry,
             retention_ms(publication),
         )
         for topic, topic_id in publication.topics

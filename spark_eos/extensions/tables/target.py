@@ -77,20 +77,20 @@ class Stamp(NamedTuple):
         if f"{PREFIX}sequence" not in properties:
             return None
         try:
-            found = {name: str(properties[f"{PREFIX}{name}"]) for name in _NAMES}
+            fields = {name: str(properties[f"{PREFIX}{name}"]) for name in _NAMES}
             offsets = {
-                int(number): (int(a), int(b)) for number, (a, b) in json.loads(found["offsets"]).items()
+                int(number): (int(a), int(b)) for number, (a, b) in json.loads(fields["offsets"]).items()
             }
             return Stamp(
-                found["log"],
-                found["publication"],
-                int(found["sequence"]),
-                int(found["entry"]),
-                int(found["timestamp"]),
-                found["topic"],
-                found["topic.id"],
+                fields["log"],
+                fields["publication"],
+                int(fields["sequence"]),
+                int(fields["entry"]),
+                int(fields["timestamp"]),
+                fields["topic"],
+                fields["topic.id"],
                 offsets,
-                int(found["retention.ms"]),
+                int(fields["retention.ms"]),
             )
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise TableDamagedError(

@@ -38,22 +38,22 @@ def open_targets(
     log: Log, publication: Publication, settings: Settings = NO_SETTINGS
 ) -> Mapping[str, Target]:
     """The tables by topic. ``settings`` are those of the object store in which copies are."""
-    found: dict[str, Target] = {}
+    targets: dict[str, Target] = {}
     for topic, topic_id in publication.topics:
         root = location_of(log, publication, topic, topic_id)
         own = settings_of(root, settings) or _of_log(log, root)
         if publication.format == "delta":
             from spark_eos.extensions.tables.delta.target import DeltaTarget
 
-            found[topic] = DeltaTarget(root, own)
+            targets[topic] = DeltaTarget(root, own)
         else:
             from spark_eos.extensions.tables.iceberg.target import IcebergTarget
 
-            found[topic] = IcebergTarget(
+            targets[topic] = IcebergTarget(
                 root,
                 identifier_of(publication.config["namespace"], topic),
                 publication.config["catalog"],
                 own,
                 is_shared=not is_copied(publication),
             )
-    return found
+    return targets

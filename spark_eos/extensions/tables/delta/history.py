@@ -20,8 +20,8 @@ def history(table: Any, limit: int | None) -> list[dict[str, Any]]:
     """
     for _ in range(_LOOKS):
         native = table.version()
-        found: list[dict[str, Any]] = table.history(limit)
+        commits: list[dict[str, Any]] = table.history(limit)
         table.update_incremental()
         if table.version() == native:
-            return found
+            return commits
     raise TableChangedError("other processes commit to the Delta table faster than its history can be read")

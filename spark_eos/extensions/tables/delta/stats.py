@@ -48,12 +48,12 @@ def statistics(footer: Any, table: pa.Schema | None = None) -> str:
     for _, path, _ in () if table is None else _indexed(table, names - {*stored.names}):
         _put(nulls, path, footer.num_rows)
     for leaf, path, type_ in _indexed(stored, names):
-        low, high, missing = _of_leaf(footer, leaf, type_)
-        if _has_bounds(type_) and missing != footer.num_rows and (low is None or high is None):
+        low, high, null_count = _of_leaf(footer, leaf, type_)
+        if _has_bounds(type_) and null_count != footer.num_rows and (low is None or high is None):
             return _json({"numRecords": footer.num_rows})
-        for found, value in ((lowest, low), (highest, high), (nulls, missing)):
+        for bounds, value in ((lowest, low), (highest, high), (nulls, null_count)):
             if value is not None:
-                _put(found, path, value)
+                _put(bounds, path, value)
     return _json(
         {"numRecords": footer.num_rows, "minValues": lowest, "maxValues": highest, "nullCount": nulls}
     )
@@ -130,18 +130,18 @@ def _of_leaf(footer: Any, leaf: int, type_: pa.DataType) -> tuple[Any, Any, int 
     lows, highs, bounded = [], [], _has_bounds(type_)
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
-        found = group.column(leaf).statistics
-        if found is None or not found.has_null_count:
-            nulls, bounded = None, bounded and found is not None and found.has_min_max
+        column_stats = group.column(leaf).statistics
+        if column_stats is None or not column_stats.has_null_count:
+            nulls, bounded = None, bounded and column_stats is not None and column_stats.has_min_max
         elif nulls is not None:
-            nulls += found.null_count
+            nulls += column_stats.null_count
         if not bounded:
             continue
-        if found.has_min_max:
-            low, high = _bounds(found, type_)
+        if column_stats.has_min_max:
+            low, high = _bounds(column_stats, type_)
             lows.append(low)
             highs.append(high)
-        elif found.null_count != group.num_rows:
+        elif column_stats.null_count != group.num_rows:
             bounded = False
     if not bounded or not lows:
         if pa.types.is_string(type_) and nulls != footer.num_rows:
@@ -168,11 +168,11 @@ def _has_bounds_by_delta_rs(path: tuple[str, ...], type_: pa.DataType) -> bool:
     return len(path) == 1 and (pa.types.is_integer(type_) or pa.types.is_string(type_))
 
 
-def _bounds(found: Any, type_: pa.DataType) -> tuple[Any, Any]:
+def _bounds(column_stats: Any, type_: pa.DataType) -> tuple[Any, Any]:
     """As numbers that can be compared; a calendar need not have the times."""
     if pa.types.is_timestamp(type_) or pa.types.is_date32(type_):
-        return found.min_raw, found.max_raw
-    return found.min, found.max
+        return column_stats.min_raw, column_stats.max_raw
+    return column_stats.min, column_stats.max
 
 
 def _written(value: Any, type_: pa.DataType) -> Any:
@@ -202,10 +202,10 @@ def _cut(text: str, *, upper: bool) -> str:
     return text
 
 
-def _put(found: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+def _put(values: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     for name in path[:-1]:
-        found = found.setdefault(name, {})
-    found[path[-1]] = value
+        values = values.setdefault(name, {})
+    values[path[-1]] = value
 
 
 def _json(value: Any) -> str:

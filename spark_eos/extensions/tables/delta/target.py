@@ -93,7 +93,7 @@ class DeltaTarget(Target):
                 f"{self.place}: delta-rs cannot write into a folder with {refused[0]!r} in its name; use another one, "
                 "or publish a copy elsewhere"
             )
-        self._known: Any = None
+        self._last_table: Any = None
 
     def files_store(self) -> Store:
         return self._store
@@ -110,10 +110,10 @@ class DeltaTarget(Target):
     # -- Looking ----------------------------------------------------------------------------------------
 
     def current(self) -> Version | None:
-        self._known = None
+        self._last_table = None
         try:
             with self._errors():
-                self._known = self._library.DeltaTable(self._uri, storage_options=self._options)
+                self._last_table = self._library.DeltaTable(self._uri, storage_options=self._options)
         except TableDamagedError:
             # Only now: to list a log takes time that grows with it.
             if not any(True for _ in self._store.list(_LOG)):
@@ -121,14 +121,14 @@ class DeltaTarget(Target):
             raise
         stamp, reached = None, False
         for limit in (_LOOK, None):
-            for commit in self._history(self._known, limit):
+            for commit in self._history(self._last_table, limit):
                 stamp, reached = Stamp.of(commit), commit["version"] == 0
                 if stamp is not None or commit.get("operation") not in _HARMLESS:
                     break
             else:
                 continue  # Nothing but commits that leave all rows as they are: look at all.
             break
-        native: int = self._known.version()
+        native: int = self._last_table.version()
         if stamp is None and not reached and native and self._is_published():
             raise TableDamagedError(
                 f"{self.place}: another program than its publication has changed it, in version {native} or shortly "
@@ -138,7 +138,7 @@ class DeltaTarget(Target):
 
     def _is_published(self) -> bool:
         """Whether a publication has ever committed to the table."""
-        return any(Stamp.of(commit) is not None for commit in self._history(self._known, None))
+        return any(Stamp.of(commit) is not None for commit in self._history(self._last_table, None))
 
     def files(self) -> tuple[str, ...]:
         with self._errors():
@@ -147,17 +147,17 @@ class DeltaTarget(Target):
 
     def versions(self) -> Iterator[Version]:
         self.current()
-        if self._known is None:
+        if self._last_table is None:
             return
-        for commit in self._history(self._known, None):
+        for commit in self._history(self._last_table, None):
             stamp = Stamp.of(commit)
             if stamp is not None:
                 yield Version(commit["version"], stamp)
 
     def _table(self) -> Any:
-        if self._known is None and self.current() is None:
+        if self._last_table is None and self.current() is None:
             raise TableDamagedError(f"{self.place} is not there")
-        return self._known
+        return self._last_table
 
     def _history(self, table: Any, limit: int | None) -> list[dict[str, Any]]:
         with self._errors():
@@ -173,18 +173,18 @@ class DeltaTarget(Target):
             if expected is None:
                 self._create(change, stamp, footers)
             else:
-                if self._known is None or self._known.version() != expected.native:
-                    self._known = self._library.DeltaTable(
+                if self._last_table is None or self._last_table.version() != expected.native:
+                    self._last_table = self._library.DeltaTable(
                         self._uri, version=expected.native, storage_options=self._options
                     )
                 self._change(change, stamp, footers)
-        self._known = None
-        found = self.current()
-        if found is None or found.stamp != stamp:
+        self._last_table = None
+        version = self.current()
+        if version is None or version.stamp != stamp:
             raise TableChangedError(
-                f"{self.place}: another process has committed after this one; it is at {found}"
+                f"{self.place}: another process has committed after this one; it is at {version}"
             )
-        return found
+        return version
 
     def _create(self, change: FileChange | RowChange, stamp: Stamp, footers: Footers) -> None:
         options = {"storage_options": self._options, "commit_properties": self._properties(stamp)}
@@ -212,7 +212,7 @@ class DeltaTarget(Target):
         create_table_with_add_actions(
             self._uri,
             self._library.Schema.from_arrow(nullable(change.schema)),
-            [self._add(one, footers, change.schema) for one in change.added],
+            [self._add(file, footers, change.schema) for file in change.added],
             mode="error",
             partition_by=[],
             description=about,
@@ -221,7 +221,7 @@ class DeltaTarget(Target):
         )
 
     def _change(self, change: FileChange | RowChange, stamp: Stamp, footers: Footers) -> None:
-        table = self._known
+        table = self._last_table
         if change.replaces_all:
             self._bound(table, change, stamp)
         if isinstance(change, RowChange):
@@ -246,10 +246,10 @@ class DeltaTarget(Target):
             schema, mode = table.schema(), "append"
         from deltalake.transaction import RemoveAction
 
-        now = time.time_ns() // 1_000_000
-        removed = [RemoveAction(one.path, True, now, one.size or None, {}) for one in change.removed]
+        now_ms = time.time_ns() // 1_000_000
+        removed = [RemoveAction(file.path, True, now_ms, file.size or None, {}) for file in change.removed]
         table.create_write_transaction(
-            [*(self._add(one, footers, change.schema) for one in change.added), *removed],
+            [*(self._add(file, footers, change.schema) for file in change.added), *removed],
             mode=mode,
             schema=schema,
             partition_by=[],
@@ -258,7 +258,7 @@ class DeltaTarget(Target):
 
     def _check_new(self, change: FileChange) -> None:
         """Delta knows no commit that removes a file and adds it at once: readers differ in what is left."""
-        both = {*self.files()} & {one.path for one in change.added}
+        both = {*self.files()} & {file.path for file in change.added}
         if both:
             raise TableDamagedError(
                 f"{self.place}: {min(both)} is to be replaced by itself, which Delta's log cannot say"
@@ -266,8 +266,8 @@ class DeltaTarget(Target):
 
     def _grow(self, table: Any, schema: pa.Schema, stamp: Stamp) -> None:
         """Add the columns that the table does not have, in a commit of its own, in which they are null."""
-        known = {field.name for field in table.schema().fields}
-        new = [field for field in nullable(schema) if field.name not in known]
+        names = {field.name for field in table.schema().fields}
+        new = [field for field in nullable(schema) if field.name not in names]
         if new:
             fields = self._library.Schema.from_arrow(pa.schema(new)).fields
             table.alter.add_columns(fields, commit_properties=self._preparing(stamp))
@@ -282,14 +282,16 @@ class DeltaTarget(Target):
 
     def _merge(self, table: Any, change: RowChange, stamp: Stamp) -> None:
         rows, removed = change.rows(), change.removed()
-        gone = removed.select(list(change.keys))
+        removed_rows = removed.select(list(change.keys))
         empty = [
-            gone.column(field.name) if field.name in change.keys else pa.nulls(gone.num_rows, field.type)
+            removed_rows.column(field.name)
+            if field.name in change.keys
+            else pa.nulls(removed_rows.num_rows, field.type)
             for field in rows.schema
         ]
-        gone = pa.Table.from_arrays(empty, schema=nullable(rows.schema))
-        source = pa.concat_tables([rows.cast(nullable(rows.schema)), gone]).append_column(
-            _GONE, pa.array([False] * rows.num_rows + [True] * gone.num_rows, pa.bool_())
+        removed_rows = pa.Table.from_arrays(empty, schema=nullable(rows.schema))
+        source = pa.concat_tables([rows.cast(nullable(rows.schema)), removed_rows]).append_column(
+            _GONE, pa.array([False] * rows.num_rows + [True] * removed_rows.num_rows, pa.bool_())
         )
         columns = {f"`{name}`": f"s.`{name}`" for name in rows.schema.names}
         # One of several columns of a key may be null. Without the brackets delta-rs reads it as something else.
@@ -327,11 +329,11 @@ class DeltaTarget(Target):
                 commit_properties=self._properties(stamp),
             )
 
-    def _add(self, one: DataFile, footers: Footers, schema: pa.Schema) -> Any:
+    def _add(self, file: DataFile, footers: Footers, schema: pa.Schema) -> Any:
         from deltalake.transaction import AddAction
 
         return AddAction(
-            one.path, one.size, {}, time.time_ns() // 1_000_000, True, statistics(footers(one), schema)
+            file.path, file.size, {}, time.time_ns() // 1_000_000, True, statistics(footers(file), schema)
         )
 
     def _preparing(self, stamp: Stamp) -> Any:
@@ -350,7 +352,7 @@ class DeltaTarget(Target):
 
     def drop(self) -> None:
         """Remove the table's own log. The data files stay: the log's for its vacuum, copies for their owner."""
-        self._known = None
+        self._last_table = None
         names = sorted((info.name for info in self._store.list(_LOG)), reverse=True)
         # The hint of the newest checkpoint and the newest commits first: what is left of it is never a whole table.
         for name in names:

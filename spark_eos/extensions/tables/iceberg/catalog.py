@@ -32,15 +32,15 @@ def open_catalog(name: str, settings: Settings = NO_SETTINGS) -> Any:
         from pyiceberg.utils.config import Config
     if not re.fullmatch(r"[A-Za-z0-9-]+", name):
         raise ConfigError(f"catalog {name!r}: a catalog's name has letters, digits and hyphens")
-    found = Config().get_catalog_config(name)
-    if not found:
+    config = Config().get_catalog_config(name)
+    if not config:
         variable = f"PYICEBERG_CATALOG__{name.upper().replace('-', '_')}__URI"
         raise ConfigError(
             f"pyiceberg knows no catalog {name!r}: describe it in ~/.pyiceberg.yaml, or set {variable} (for a SQL "
             "catalog the address of its database, for a REST catalog its URL)"
         )
     try:
-        return load_catalog(name, **{**settings, **found})  # type: ignore[arg-type]  # pyiceberg takes what it has read
+        return load_catalog(name, **{**settings, **config})  # type: ignore[arg-type]  # pyiceberg takes what it has read
     except ImportError as error:
         raise ConfigError(
             f"catalog {name!r}: a package that pyiceberg needs for it is missing: {error}"
@@ -68,16 +68,16 @@ def address(root: str) -> str:
             raise ConfigError(
                 f"{root}: Iceberg tables cannot be at {scheme}://; they can at s3, gs, abfs and abfss"
             )
-        found = root
+        url = root
     elif "://" in root:
         raise ConfigError(
             f"{root}: Iceberg tables are in folders and buckets alone; publish a copy into one of these"
         )
     else:
-        found = f"file://{Path(root).absolute().as_posix()}"
-    refused = re.search(r"[#?%\x00-\x1f\x7f]", found)
+        url = f"file://{Path(root).absolute().as_posix()}"
+    refused = re.search(r"[#?%\x00-\x1f\x7f]", url)
     if refused is not None:
         raise ConfigError(
             f"{root}: Iceberg's readers do not agree on {refused[0]!r} in the name of a file; use another folder"
         )
-    return found.rstrip("/")
+    return url.rstrip("/")

@@ -52,22 +52,40 @@ class Cleanup:
 
     def _expire(self, expired: list[Any]) -> None:
         table = self._table
-        gone = {one.snapshot_id for one in expired}
-        table.maintenance.expire_snapshots().by_ids(sorted(gone)).commit()
+        expired_ids = {snapshot.snapshot_id for snapshot in expired}
+        table.maintenance.expire_snapshots().by_ids(sorted(expired_ids)).commit()
         table = table.refresh()
-        manifests = {one.manifest_path: one for snapshot in expired for one in snapshot.manifests(table.io)}
+        manifests = {
+            manifest.manifest_path: manifest
+            for snapshot in expired
+            for manifest in snapshot.manifests(table.io)
+        }
         # What a later snapshot of the branch has of an expired one, the oldest one that stays has, too.
-        first = next(number for number, one in enumerate(self._chain) if one.snapshot_id in gone)
-        later = {one.snapshot_id for one in self._chain[: max(first - 1, 0)]}
-        kept = [one for one in table.metadata.snapshots if one.snapshot_id not in gone | later]
-        used = {one.manifest_path: one for snapshot in kept for one in snapshot.manifests(table.io)}
-        unused = [one for path, one in manifests.items() if path not in used]
-        files = [] if self._own is None else self._data_files(unused, list(used.values()))
-        for path in (*files, *(one.manifest_path for one in unused), *(one.manifest_list for one in expired)):
+        first = next(
+            number for number, snapshot in enumerate(self._chain) if snapshot.snapshot_id in expired_ids
+        )
+        later = {snapshot.snapshot_id for snapshot in self._chain[: max(first - 1, 0)]}
+        remaining = [
+            snapshot
+            for snapshot in table.metadata.snapshots
+            if snapshot.snapshot_id not in expired_ids | later
+        ]
+        live = {
+            manifest.manifest_path: manifest
+            for snapshot in remaining
+            for manifest in snapshot.manifests(table.io)
+        }
+        dead = [manifest for path, manifest in manifests.items() if path not in live]
+        files = [] if self._own is None else self._data_files(dead, list(live.values()))
+        for path in (
+            *files,
+            *(manifest.manifest_path for manifest in dead),
+            *(snapshot.manifest_list for snapshot in expired),
+        ):
             with suppress(OSError):
                 table.io.delete(path)
 
-    def _data_files(self, unused: list[Any], used: list[Any]) -> list[str]:
+    def _data_files(self, dead: list[Any], others: list[Any]) -> list[str]:
         """The files that manifests which go have had, and no other has."""
 
         def live(manifests: list[Any]) -> set[str]:
@@ -77,4 +95,4 @@ class Cleanup:
                 for entry in manifest.fetch_manifest_entry(self._table.io, discard_deleted=True)
             }
 
-        return sorted(one for one in live(unused) - live(used) if one.startswith(str(self._own)))
+        return sorted(path for path in live(dead) - live(others) if path.startswith(str(self._own)))

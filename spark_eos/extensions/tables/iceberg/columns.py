@@ -73,22 +73,22 @@ def columns(schema: pa.Schema, ids: Mapping[Path, int], last: int, schema_id: in
     from pyiceberg.io.pyarrow import pyarrow_to_schema
     from pyiceberg.schema import Schema
 
-    found = dict(ids)
-    numbered, last = _with_ids(stored_form(schema), found, last)
+    all_ids = dict(ids)
+    numbered, last = _with_ids(stored_form(schema), all_ids, last)
     fields = pyarrow_to_schema(numbered).fields
     renamed = (
         field.model_copy(update={"name": RENAMED[field.name]}) if field.name in RENAMED else field
         for field in fields
     )
-    return Columns(found, last, Schema(*renamed, schema_id=schema_id), Schema(*fields, schema_id=schema_id))
+    return Columns(all_ids, last, Schema(*renamed, schema_id=schema_id), Schema(*fields, schema_id=schema_id))
 
 
-def with_hidden(known: Columns, files: Iterable[pa.Schema]) -> Columns:
+def with_hidden(table_columns: Columns, files: Iterable[pa.Schema]) -> Columns:
     """With ids for the columns that files have and the table has not: readers want to know each by its name."""
-    found, last = dict(known.ids), known.last
+    ids, last = dict(table_columns.ids), table_columns.last
     for schema in files:
-        _, last = _with_ids(schema, found, last)
-    return known._replace(ids=found, last=last)
+        _, last = _with_ids(schema, ids, last)
+    return table_columns._replace(ids=ids, last=last)
 
 
 def paths_of_mapping(mapping: Any) -> dict[Path, int]:
@@ -135,7 +135,7 @@ def small_type(type_: pa.DataType) -> pa.DataType:
         return pa.binary()
     if pa.types.is_struct(type_):
         fields = [type_.field(number) for number in range(type_.num_fields)]
-        return pa.struct([pa.field(one.name, small_type(one.type)) for one in fields])
+        return pa.struct([pa.field(field.name, small_type(field.type)) for field in fields])
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
         return pa.list_(pa.field("element", small_type(type_.value_type)))
     if pa.types.is_map(type_):
@@ -154,9 +154,9 @@ def _with_ids(schema: pa.Schema, ids: dict[Path, int], last: int) -> tuple[pa.Sc
             ids[path] = highest
         return {_ID: str(ids[path]).encode()}
 
-    def field(one: pa.Field, path: Path) -> pa.Field:
+    def field(column: pa.Field, path: Path) -> pa.Field:
         metadata = number(path)  # Before those of its own columns.
-        return pa.field(one.name, type_(one.type, path), metadata=metadata)
+        return pa.field(column.name, type_(column.type, path), metadata=metadata)
 
     def type_(of: pa.DataType, path: Path) -> pa.DataType:
         if pa.types.is_struct(of):
@@ -168,7 +168,7 @@ def _with_ids(schema: pa.Schema, ids: dict[Path, int], last: int) -> tuple[pa.Sc
             return pa.map_(key.with_nullable(False), field(of.item_field, (*path, "value")))
         return of
 
-    return pa.schema([field(one, (one.name,)) for one in schema]), highest
+    return pa.schema([field(column, (column.name,)) for column in schema]), highest
 
 
 # -- What Iceberg cannot keep -----------------------------------------------------------------------------
@@ -192,15 +192,15 @@ def check_schema(schema: pa.Schema, place: str) -> None:
         problem = next(_problems(field.type, field.name), None)
         if problem is not None:
             raise SchemaMismatchError(f"{problem}, which Iceberg does not have: {place} cannot keep it")
-    known: dict[str, str] = {}
+    owners: dict[str, str] = {}
     for field in schema:
         for name in _full_names(field.type, RENAMED.get(field.name, field.name)):
-            if name in known:
+            if name in owners:
                 raise SchemaMismatchError(
-                    f"columns {known[name]!r} and {field.name!r}: Iceberg calls something in each of them {name!r}, so "
-                    f"{place} cannot keep both; rename one"
+                    f"columns {owners[name]!r} and {field.name!r}: Iceberg calls something in each of them {name!r}, "
+                    f"so {place} cannot keep both; rename one"
                 )
-            known[name] = field.name
+            owners[name] = field.name
 
 
 def _full_names(type_: pa.DataType, name: str) -> Iterator[str]:

@@ -35,13 +35,13 @@ class Found(NamedTuple):
 
 def arrow_schemas(files: Iterable[Found]) -> list[pa.Schema]:
     """The columns that files have: each set of columns once."""
-    found: dict[tuple[str, ...], pa.Schema] = {}
-    for one in files:
-        schema = one.footer.schema
+    by_paths: dict[tuple[str, ...], pa.Schema] = {}
+    for file in files:
+        schema = file.footer.schema
         paths = tuple(schema.column(number).path for number in range(len(schema)))
-        if paths not in found:
-            found[paths] = schema.to_arrow_schema()
-    return [*found.values()]
+        if paths not in by_paths:
+            by_paths[paths] = schema.to_arrow_schema()
+    return [*by_paths.values()]
 
 
 def data_files(files: Iterable[Found], columns: Columns, metadata: Any) -> list[Any]:
@@ -50,7 +50,7 @@ def data_files(files: Iterable[Found], columns: Columns, metadata: Any) -> list[
 
     plan = _Plan(compute_statistics_plan(columns.table, metadata.properties))
     ids = _Ids(parquet_path_to_id_mapping(columns.file))
-    return [_data_file(one, plan, ids, metadata) for one in files]
+    return [_data_file(file, plan, ids, metadata) for file in files]
 
 
 def write(io: Any, address: str, rows: pa.Table) -> Found:
@@ -72,22 +72,22 @@ def write(io: Any, address: str, rows: pa.Table) -> Found:
     return Found(address, len(output.to_input_file()), footers[0])
 
 
-def _data_file(one: Found, plan: _Plan, ids: _Ids, metadata: Any) -> Any:
+def _data_file(file: Found, plan: _Plan, ids: _Ids, metadata: Any) -> Any:
     from pyiceberg.io.pyarrow import data_file_statistics_from_parquet_metadata
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.typedef import Record
 
-    whole = _Plan({number: plan[number] for number in _whole(one.footer, ids) if number in plan})
+    whole = _Plan({number: plan[number] for number in _whole(file.footer, ids) if number in plan})
     statistics = data_file_statistics_from_parquet_metadata(
-        parquet_metadata=one.footer, stats_columns=whole, parquet_column_mapping=ids
+        parquet_metadata=file.footer, stats_columns=whole, parquet_column_mapping=ids
     )
     statistics.column_sizes.pop(_HIDDEN, None)
     return DataFile.from_args(
         content=DataFileContent.DATA,
-        file_path=one.address,
+        file_path=file.address,
         file_format=FileFormat.PARQUET,
         partition=Record(),
-        file_size_in_bytes=one.size,
+        file_size_in_bytes=file.size,
         sort_order_id=None,
         spec_id=metadata.default_spec_id,
         equality_ids=None,
@@ -105,13 +105,13 @@ def _whole(footer: Any, ids: Mapping[str, int]) -> Iterator[int]:
 
 
 def _is_whole(column: Any) -> bool:
-    found = column.statistics
-    if found is None or not found.has_null_count:
+    statistics = column.statistics
+    if statistics is None or not statistics.has_null_count:
         return False
-    if not found.has_min_max:  # Of long values, or because all are null.
-        return bool(found.null_count == column.num_values)
+    if not statistics.has_min_max:  # Of long values, or because all are null.
+        return bool(statistics.null_count == column.num_values)
     try:
-        _, greatest = found.min, found.max
+        _, greatest = statistics.min, statistics.max
     except (OverflowError, ValueError):  # Of times and dates that no calendar has.
         return False
     return not isinstance(greatest, str) or _LAST_BEFORE_SURROGATES not in greatest

@@ -45,28 +45,28 @@ def merge(
     changed = pa.concat_tables(
         [new.select(keys), change.removed().select(keys).cast(new.select(keys).schema)]
     )
-    kept: list[pa.Table] = []
-    gone: list[str] = []
+    tables: list[pa.Table] = []
+    old_files: list[str] = []
     parts = [new]
     rows = new.num_rows
-    for address, count in sorted(files.items(), key=lambda one: one[1]):
+    for address, count in sorted(files.items(), key=lambda item: item[1]):
         looked = read(address, [*dict.fromkeys([*keys, *change.place])])
         stays = _staying(looked, changed, change)
         if stays is None and (count > rows or rows + count > max_rows):
             continue
         whole = _fitted(read(address, None), schema)
-        left = whole if stays is None else whole.take(stays)
-        gone.append(address)
-        if rows + left.num_rows > max_rows:
-            kept.append(left)
+        remaining = whole if stays is None else whole.take(stays)
+        old_files.append(address)
+        if rows + remaining.num_rows > max_rows:
+            tables.append(remaining)
         else:
-            parts.append(left)
-            rows += left.num_rows
-    return _nonempty([pa.concat_tables(parts), *kept]), gone
+            parts.append(remaining)
+            rows += remaining.num_rows
+    return _nonempty([pa.concat_tables(parts), *tables]), old_files
 
 
 def _nonempty(tables: Iterable[pa.Table]) -> list[pa.Table]:
-    return [one for one in tables if one.num_rows]
+    return [table for table in tables if table.num_rows]
 
 
 def _staying(rows: pa.Table, changed: pa.Table, change: RowChange) -> pa.Array | None:
@@ -89,8 +89,8 @@ def _without(rows: pa.Table, changed: pa.Table, keys: list[str]) -> pa.Table:
     """The rows with other keys."""
     if all(_can_join(column) for column in changed.columns):
         return rows.select([*keys, _AT]).join(changed, keys, join_type="left anti")
-    found = hashes_of(rows.select(keys).cast(changed.schema).columns)
-    return rows.filter(pa.array(~np.isin(found, hashes_of(changed.columns))))
+    hashes = hashes_of(rows.select(keys).cast(changed.schema).columns)
+    return rows.filter(pa.array(~np.isin(hashes, hashes_of(changed.columns))))
 
 
 def _can_join(column: pa.ChunkedArray) -> bool:
@@ -101,9 +101,9 @@ def _can_join(column: pa.ChunkedArray) -> bool:
 
 def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The rows in the columns of ``schema``: a column that is not there is null."""
-    there = {*table.column_names}
+    names = {*table.column_names}
     arrays: list[Any] = [
-        table[field.name].cast(field.type) if field.name in there else pa.nulls(table.num_rows, field.type)
+        table[field.name].cast(field.type) if field.name in names else pa.nulls(table.num_rows, field.type)
         for field in schema
     ]
     return pa.Table.from_arrays(arrays, schema=schema)

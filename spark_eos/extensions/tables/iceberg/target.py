@@ -92,7 +92,7 @@ class IcebergTarget(Target):
         # Not above the log's files: what is in the folder of a table, programs take for the table's own.
         self._folder = f"_iceberg/{identifier}/" if is_shared else ""
         self._location = f"{self._address}/{self._folder}".rstrip("/")
-        self._known: Any = None
+        self._last_table: Any = None
 
     def files_store(self) -> Store:
         return self._store
@@ -106,11 +106,11 @@ class IcebergTarget(Target):
         """As stored: Iceberg has no whole numbers of 8 and 16 bits, they have 32."""
         from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-        names = {there: name for name, there in RENAMED.items()}
+        names = {renamed: name for name, renamed in RENAMED.items()}
         with self._errors():
-            found = schema_to_pyarrow(self._table().schema(), include_field_ids=False)
+            schema = schema_to_pyarrow(self._table().schema(), include_field_ids=False)
             return pa.schema(
-                [pa.field(names.get(field.name, field.name), small_type(field.type)) for field in found]
+                [pa.field(names.get(field.name, field.name), small_type(field.type)) for field in schema]
             )
 
     # -- Looking ----------------------------------------------------------------------------------------
@@ -118,13 +118,13 @@ class IcebergTarget(Target):
     def current(self) -> Version | None:
         from pyiceberg.exceptions import NoSuchTableError
 
-        self._known = None
+        self._last_table = None
         with self._errors():
             try:
-                self._known = self._catalog.load_table(self.path)
+                self._last_table = self._catalog.load_table(self.path)
             except NoSuchTableError:
                 return None
-            head = self._known.current_snapshot()
+            head = self._last_table.current_snapshot()
             if head is None:
                 return Version(0, None)
             for snapshot in self._chain():
@@ -132,7 +132,7 @@ class IcebergTarget(Target):
                 if stamp is not None:
                     return Version(head.snapshot_id, stamp)
                 if not _is_harmless(snapshot):
-                    if not _is_known(self._known):
+                    if not _is_known(self._last_table):
                         return Version(head.snapshot_id, None)
                     raise TableDamagedError(
                         f"{self.place}: another program than its publication has changed it, in snapshot "
@@ -141,15 +141,15 @@ class IcebergTarget(Target):
         return Version(head.snapshot_id, None)
 
     def is_here(self) -> bool:
-        return self._known is None or self._known.location() == self._location
+        return self._last_table is None or self._last_table.location() == self._location
 
     def files(self) -> tuple[str, ...]:
         with self._errors():
-            return tuple(self._relative(one) for one in self._data_files(self._table()))
+            return tuple(self._relative(path) for path in self._data_files(self._table()))
 
     def versions(self) -> Iterator[Version]:
         self.current()
-        if self._known is None:
+        if self._last_table is None:
             return
         for snapshot in self._chain():
             stamp = _stamp(snapshot)
@@ -157,14 +157,14 @@ class IcebergTarget(Target):
                 yield Version(snapshot.snapshot_id, stamp)
 
     def _table(self) -> Any:
-        if self._known is None and self.current() is None:
+        if self._last_table is None and self.current() is None:
             raise TableDamagedError(f"{self.place} is not there")
-        return self._known
+        return self._last_table
 
     def _chain(self) -> Iterator[Any]:
         """The snapshots of the branch, the newest first."""
-        by_id = {one.snapshot_id: one for one in self._known.metadata.snapshots}
-        at = self._known.current_snapshot()
+        by_id = {snapshot.snapshot_id: snapshot for snapshot in self._last_table.metadata.snapshots}
+        at = self._last_table.current_snapshot()
         while at is not None:
             yield at
             at = by_id.get(at.parent_snapshot_id)
@@ -173,11 +173,11 @@ class IcebergTarget(Target):
         """The files of the newest snapshot by their addresses."""
         snapshot = table.current_snapshot()
         manifests = [] if snapshot is None else snapshot.manifests(table.io)
-        found = {}
+        files = {}
         for manifest in manifests:
             for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-                found[entry.data_file.file_path] = entry.data_file
-        return found
+                files[entry.data_file.file_path] = entry.data_file
+        return files
 
     def _relative(self, file: str) -> str:
         if not file.startswith(f"{self._address}/"):
@@ -192,18 +192,20 @@ class IcebergTarget(Target):
         self.check_schema(change.schema)
         with self._errors():
             if expected is None:
-                transaction, known = self._create(change.schema, stamp)
+                transaction, table_columns = self._create(change.schema, stamp)
                 before: dict[str, Any] = {}
             else:
                 table = self._at(expected)
-                transaction, known = self._evolve(table, change.schema)
+                transaction, table_columns = self._evolve(table, change.schema)
                 needs_files = isinstance(change, RowChange) or change.replaces_all or change.removed
                 before = self._data_files(table) if needs_files else {}
             if isinstance(change, RowChange):
-                added, gone = self._merged(change, before, transaction)
+                added, removed = self._merged(change, before, transaction)
             else:
-                added, gone = self._exchanged(change, before, footers)
-            native = self._commit(transaction, known, added, [before[one] for one in gone], stamp)
+                added, removed = self._exchanged(change, before, footers)
+            native = self._commit(
+                transaction, table_columns, added, [before[name] for name in removed], stamp
+            )
         return Version(native, stamp)
 
     def _create(self, schema: pa.Schema, stamp: Stamp) -> tuple[Any, Columns]:
@@ -223,7 +225,7 @@ class IcebergTarget(Target):
         )
         # pyiceberg numbers the columns of a new table itself.
         metadata = transaction.table_metadata
-        names = {there: name for name, there in RENAMED.items()}
+        names = {renamed: name for name, renamed in RENAMED.items()}
         ids = {
             (names.get(path[0], path[0]), *path[1:]): number
             for path, number in paths_of_mapping(create_mapping_from_schema(metadata.schema())).items()
@@ -234,10 +236,10 @@ class IcebergTarget(Target):
         """The table, whose newest snapshot must be the one that is expected."""
         table = self._catalog.load_table(self.path)
         head = table.current_snapshot()
-        now = 0 if head is None else head.snapshot_id
-        if now != expected.native:
+        current_id = 0 if head is None else head.snapshot_id
+        if current_id != expected.native:
             raise TableChangedError(
-                f"{self.place}: another process has committed first; it is at snapshot {now}, and not at "
+                f"{self.place}: another process has committed first; it is at snapshot {current_id}, and not at "
                 f"{expected.native}"
             )
         # Only in this object: even if another program has set it.
@@ -251,35 +253,37 @@ class IcebergTarget(Target):
         metadata = table.metadata
         ids = paths_of_mapping(table.name_mapping())
         last = max([metadata.last_column_id, *ids.values()])
-        number = max(one.schema_id for one in metadata.schemas) + 1
-        wanted = columns(schema, ids, last, number)
+        number = max(old.schema_id for old in metadata.schemas) + 1
+        target = columns(schema, ids, last, number)
         transaction = table.transaction()
-        known = next((one.schema_id for one in metadata.schemas if one.fields == wanted.table.fields), None)
-        if known == metadata.current_schema_id:
-            return transaction, wanted
-        updates: list[Any] = [] if known is not None else [AddSchemaUpdate(schema=wanted.table)]
+        schema_id = next(
+            (old.schema_id for old in metadata.schemas if old.fields == target.table.fields), None
+        )
+        if schema_id == metadata.current_schema_id:
+            return transaction, target
+        updates: list[Any] = [] if schema_id is not None else [AddSchemaUpdate(schema=target.table)]
         updates.append(
-            SetCurrentSchemaUpdate.model_validate({"schema-id": number if known is None else known})
+            SetCurrentSchemaUpdate.model_validate({"schema-id": number if schema_id is None else schema_id})
         )
         same = AssertCurrentSchemaId.model_validate({"current-schema-id": metadata.current_schema_id})
         transaction._apply(tuple(updates), (same,))  # noqa: SLF001  (`update_schema` gives new ids to old names)
-        return transaction, wanted
+        return transaction, target
 
     def _exchanged(
         self, change: FileChange, before: dict[str, Any], footers: Footers
     ) -> tuple[list[Found], list[str]]:
-        wanted = {f"{self._address}/{one.path}": one for one in change.added}
+        new_files = {f"{self._address}/{file.path}": file for file in change.added}
         if change.replaces_all:
-            gone = [one for one in before if one not in wanted]
-            wanted = {name: one for name, one in wanted.items() if name not in before}
+            removed = [name for name in before if name not in new_files]
+            new_files = {name: file for name, file in new_files.items() if name not in before}
         else:
-            gone = [f"{self._address}/{one.path}" for one in change.removed]
-        missing = [one for one in gone if one not in before]
+            removed = [f"{self._address}/{file.path}" for file in change.removed]
+        missing = [name for name in removed if name not in before]
         if missing:
             raise TableDamagedError(
                 f"{self.place} does not have the file {missing[0]}, which it is to give up"
             )
-        return [Found(name, one.size, footers(one)) for name, one in wanted.items()], gone
+        return [Found(name, file.size, footers(file)) for name, file in new_files.items()], removed
 
     def _merged(
         self, change: RowChange, before: dict[str, Any], transaction: Any
@@ -290,28 +294,28 @@ class IcebergTarget(Target):
             with io.new_input(file).open() as stream:
                 return pq.read_table(stream, columns=names)
 
-        tables, gone = merge(change, {name: one.record_count for name, one in before.items()}, read)
+        tables, removed = merge(change, {name: file.record_count for name, file in before.items()}, read)
         folder = f"{transaction.table_metadata.location.rstrip('/')}/data"
-        return [write(io, f"{folder}/{uuid.uuid4()}.parquet", table) for table in tables], gone
+        return [write(io, f"{folder}/{uuid.uuid4()}.parquet", table) for table in tables], removed
 
     def _commit(
-        self, transaction: Any, known: Columns, added: list[Found], gone: list[Any], stamp: Stamp
+        self, transaction: Any, table_columns: Columns, added: list[Found], removed: list[Any], stamp: Stamp
     ) -> int:
-        known = with_hidden(known, arrow_schemas(added))
-        mapping = known.mapping()
+        table_columns = with_hidden(table_columns, arrow_schemas(added))
+        mapping = table_columns.mapping()
         metadata = transaction.table_metadata
         if metadata.properties.get(MAPPING) != mapping:
             transaction.set_properties({MAPPING: mapping})
             metadata = transaction.table_metadata
         update = transaction.update_snapshot(snapshot_properties=stamp.properties())
-        producer = update.overwrite() if gone else update.merge_append()
-        for one in gone:
-            producer.delete_data_file(one)
-        for one in data_files(added, known, metadata):
-            producer.append_data_file(one)
+        producer = update.overwrite() if removed else update.merge_append()
+        for data_file in removed:
+            producer.delete_data_file(data_file)
+        for data_file in data_files(added, table_columns, metadata):
+            producer.append_data_file(data_file)
         producer.commit()
         transaction.commit_transaction()
-        self._known = None
+        self._last_table = None
         return int(producer.snapshot_id)
 
     # -- Cleanup and removing ----------------------------------------------------------------------------
@@ -323,19 +327,19 @@ class IcebergTarget(Target):
             self._maintain()
 
     def _maintain(self) -> None:
-        found = self.current()
-        if found is not None and found.stamp is not None:
+        version = self.current()
+        if version is not None and version.stamp is not None:
             with self._errors():
                 own = None if self._is_shared else f"{self._address}/"
-                work = Cleanup(self._known, [*self._chain()], own, found.stamp.retention_ms)
+                work = Cleanup(self._last_table, [*self._chain()], own, version.stamp.retention_ms)
                 work.run(time.time_ns() // 1_000_000)
-            self._known = None
+            self._last_table = None
 
     def drop(self) -> None:
         """Take the table out of the catalog, and delete its metadata. Data files stay."""
         from pyiceberg.exceptions import NoSuchTableError
 
-        self._known = None
+        self._last_table = None
         with self._errors():
             with suppress(NoSuchTableError):
                 self._catalog.drop_table(self.path)
@@ -379,7 +383,7 @@ def _stamp(snapshot: Any) -> Stamp | None:
 
 def _is_known(table: Any) -> bool:
     """Whether a publication has ever committed to the table."""
-    return any(_stamp(one) is not None for one in table.metadata.snapshots)
+    return any(_stamp(snapshot) is not None for snapshot in table.metadata.snapshots)
 
 
 def _is_harmless(snapshot: Any) -> bool:

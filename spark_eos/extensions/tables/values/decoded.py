@@ -88,16 +88,16 @@ class DecodedCopies:
         self._codec = codec
         self._own = list(codec.fields or ())
         stored = stored_schema(Layout.kafka())
-        beside = [stored.field(name).with_name(there) for name, there in _BESIDE.items()]
+        beside = [stored.field(name).with_name(column) for name, column in _BESIDE.items()]
         self.schema = pa.schema([*self._own, *beside])
         """The columns of the table."""
         _check_names(topic, self.schema)
         check_columns(self.schema)
         self._mark = hashlib.sha256(codec.settings_text.encode()).hexdigest()[:16]
 
-    def name_of(self, one: SealedFile) -> str:
+    def name_of(self, file: SealedFile) -> str:
         """The name of the copy of a file."""
-        name = copy_name(one.ref, one.partition)
+        name = copy_name(file.ref, file.partition)
         return f"{name.removesuffix('.parquet')}-{self._mark}.parquet"
 
     def are_all(self, names: Iterable[str]) -> bool:
@@ -114,31 +114,31 @@ class DecodedCopies:
         is_new: bool,
     ) -> FileChange:
         """Make the copies that the table lacks, and put their footers into ``footers``. How the table changes."""
-        there = () if is_new else target.files()
-        whole = not there or not self.are_all(there)
-        wanted = {self.name_of(one): one for one in files}
-        names = {name: DataFile(name, 0, one.rows) for name, one in wanted.items()}
-        new, removed = difference(() if whole else there, names)
+        old_files = () if is_new else target.files()
+        whole = not old_files or not self.are_all(old_files)
+        by_name = {self.name_of(file): file for file in files}
+        names = {name: DataFile(name, 0, file.rows) for name, file in by_name.items()}
+        new, removed = difference(() if whole else old_files, names)
         footers.clear()
         added = []
-        for name in (one.path for one in new):
-            made, footers[name] = self.copy(source, target.files_store(), wanted[name])
-            added.append(made)
+        for name in (file.path for file in new):
+            copy, footers[name] = self.copy(source, target.files_store(), by_name[name])
+            added.append(copy)
         return FileChange(self.schema, tuple(added), removed, replaces_all=whole)
 
-    def copy(self, source: Store, target: Store, one: SealedFile) -> tuple[DataFile, Any]:
+    def copy(self, source: Store, target: Store, file: SealedFile) -> tuple[DataFile, Any]:
         """Make the copy of a file, unless it is there; and its footer. Raises `SchemaRegistryError`.
 
         A copy appears as a whole, or not at all.
         """
-        name = self.name_of(one)
+        name = self.name_of(file)
         try:
             size = target.size(name)
         except ObjectNotFoundError:
             with suppress(ObjectExistsError):  # Another publisher makes it, too.
-                self._write(source, target, name, one.ref)
+                self._write(source, target, name, file.ref)
             size = target.size(name)
-        return DataFile(name, size, one.rows), pq.read_metadata(_stored(target, name, size))
+        return DataFile(name, size, file.rows), pq.read_metadata(_stored(target, name, size))
 
     def _write(self, source: Store, target: Store, name: str, ref: FileRef) -> None:
         whole = _stored(source, ref.name, ref.size)
@@ -200,19 +200,19 @@ class _StoredFile(io.RawIOBase):
         return self._size
 
     def read(self, size: int = -1) -> bytes:
-        left = self._size - self._position
-        count = left if size < 0 else min(size, left)
+        remaining = self._size - self._position
+        count = remaining if size < 0 else min(size, remaining)
         data = self._store.read(self._name, self._position, count).to_pybytes() if count else b""
         self._position += len(data)
         return data
 
 
 def _check_names(topic: Topic, schema: pa.Schema) -> None:
-    seen: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name in schema.names:
-        other = seen.setdefault(name.casefold(), name)
-        if other != name or schema.names.count(name) > 1:
+        earlier = names.setdefault(name.casefold(), name)
+        if earlier != name or schema.names.count(name) > 1:
             raise SchemaMismatchError(
-                f"topic {topic.name!r}: columns {other!r} and {name!r} of its table would have the same name (Spark "
+                f"topic {topic.name!r}: columns {earlier!r} and {name!r} of its table would have the same name (Spark "
                 "ignores case; _key, _headers, _partition, _offset and _timestamp are there beside the value's columns)"
             )
