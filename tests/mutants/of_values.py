@@ -17,8 +17,8 @@ MUTANTS = (
     Mutant(
         "bytes-left-over",
         _AVRO + "codec.py",
-        "        left = np.flatnonzero(lanes.at < lanes.end)",
-        "        left = np.flatnonzero(lanes.at > lanes.end)",
+        "        leftover = np.flatnonzero(lanes.at < lanes.end)",
+        "        leftover = np.flatnonzero(lanes.at > lanes.end)",
         "a value of another schema is read as if it were one of this schema",
         ("tests/extensions/value_formats/test_resolution.py", "tests/extensions/value_formats/test_codec.py"),
     ),

@@ -37,11 +37,11 @@ class Framing:
         data = np.frombuffer(values.buffers()[2] or b"", np.uint8)
         whole = np.flatnonzero(np.diff(offsets) >= self.length)
         heads = data[offsets[whole].astype(np.int64)[:, None] + np.arange(self.length)]
-        right = (heads[:, : len(self.magic)] == np.frombuffer(self.magic, np.uint8)).all(axis=1)
-        good = whole[right]
+        matches = (heads[:, : len(self.magic)] == np.frombuffer(self.magic, np.uint8)).all(axis=1)
+        good = whole[matches]
         for row in np.setdiff1d(np.arange(count), good).tolist():
             problems.add([row], self._refusal(values[row].as_py()))
-        names = np.ascontiguousarray(heads[right, len(self.magic) :]).view(f"V{self.size}")[:, 0]
+        names = np.ascontiguousarray(heads[matches, len(self.magic) :]).view(f"V{self.size}")[:, 0]
         if not len(names):
             return []
         if (names == names[0]).all():

@@ -57,25 +57,25 @@ class JsonCodec(ValueCodec):
             raise ValueError("its JSON is too deep") from error
 
     def decode_columns(self, values: pa.Array, fields: Sequence[pa.Field]) -> tuple[list[pa.Array], Problems]:
-        found = None if self.settings.framing is not None else _whole(values, fields, self._is_object)
-        if found is not None:
-            return found, Problems()
+        columns = None if self.settings.framing is not None else _whole(values, fields, self._is_object)
+        if columns is not None:
+            return columns, Problems()
         problems = Problems()
         schema = pa.struct(list(fields))
         convert = to_column(schema)
         is_object = self._is_object
         rows: list[Any] = []
         for row, data in enumerate(values.to_pylist()):
-            one = None
+            row_value = None
             if data is not None:
                 try:
                     value = self.decode(data)
                     if is_object and not isinstance(value, dict):
                         raise ValueError("its JSON is no object")  # noqa: TRY301
-                    one = convert(value if is_object else {"value": value})
+                    row_value = convert(value if is_object else {"value": value})
                 except (ValueError, OverflowError) as error:
                     problems.add([row], f"it is not JSON of the topic's columns: {error}")
-            rows.append(one)
+            rows.append(row_value)
         return [without(array, problems) for array in _struct(rows, schema, problems).flatten()], problems
 
     def encoder(self, columns: pa.Schema) -> ColumnEncoder:
@@ -87,15 +87,15 @@ class JsonCodec(ValueCodec):
         def encode(batch: pa.RecordBatch) -> tuple[pa.Array, Problems]:
             problems = Problems()
             out: list[bytes | None] = []
-            lists = [_listed(column, one) for column, one in zip(batch.columns, plain, strict=True)]
-            for row, given in enumerate(zip(*lists, strict=True)):
+            lists = [_listed(column, convert) for column, convert in zip(batch.columns, plain, strict=True)]
+            for row, cells in enumerate(zip(*lists, strict=True)):
                 value: Any = {
-                    name: one
-                    for name, one in zip(names, given, strict=True)
-                    if one is not None or name in required
+                    name: cell
+                    for name, cell in zip(names, cells, strict=True)
+                    if cell is not None or name in required
                 }
                 try:
-                    out.append(self.encode(value if is_object else given[0]))
+                    out.append(self.encode(value if is_object else cells[0]))
                 except ValueError as error:
                     problems.add([row], str(error))
                     out.append(None)
@@ -134,11 +134,11 @@ class JsonCodec(ValueCodec):
             raise ValueError(f"it is not valid by the topic's JSON Schema: {error}") from error
 
     def _check_columns(self, columns: pa.Schema) -> None:
-        known = {field.name for field in self.fields or ()}
+        names = {field.name for field in self.fields or ()}
         for name in columns.names:
-            if name not in known:
+            if name not in names:
                 raise SchemaMismatchError(
-                    f"column {name!r} is no property of the topic's JSON Schema, which has {', '.join(sorted(known))}; "
+                    f"column {name!r} is no property of the topic's JSON Schema, which has {', '.join(sorted(names))}; "
                     "drop it, or add it to the schema"
                 )
 
@@ -177,8 +177,8 @@ def _whole(values: pa.Array, fields: Sequence[pa.Field], is_object: bool) -> lis
         return None  # Some row is not as it should be: which one is found one by one.
     if table.num_rows != len(values):
         return None
-    found = [table.column(field.name).combine_chunks() for field in fields]
-    return [array.chunk(0) if isinstance(array, pa.ChunkedArray) else array for array in found]
+    columns = [table.column(field.name).combine_chunks() for field in fields]
+    return [array.chunk(0) if isinstance(array, pa.ChunkedArray) else array for array in columns]
 
 
 def _is_plain(type_: pa.DataType) -> bool:
@@ -213,11 +213,16 @@ def _plain(type_: pa.DataType) -> Callable[[Any], Any] | None:
     if types.is_map(type_):
         inner = _plain(type_.item_type)
         return lambda value: {
-            str(key): one if inner is None or one is None else inner(one) for key, one in value
+            str(key): element if inner is None or element is None else inner(element)
+            for key, element in value
         }
     if types.is_list(type_):
         item = _plain(type_.value_type)
-        return None if item is None else lambda value: [None if one is None else item(one) for one in value]
+        return (
+            None
+            if item is None
+            else lambda value: [None if element is None else item(element) for element in value]
+        )
     if types.is_struct(type_):
         parts = {
             type_.field(place).name: _plain(type_.field(place).type) for place in range(type_.num_fields)
@@ -225,9 +230,9 @@ def _plain(type_: pa.DataType) -> Callable[[Any], Any] | None:
 
         def struct(value: dict[str, Any]) -> dict[str, Any]:
             return {
-                name: one if (convert := parts[name]) is None else convert(one)
-                for name, one in value.items()
-                if one is not None
+                name: element if (convert := parts[name]) is None else convert(element)
+                for name, element in value.items()
+                if element is not None
             }
 
         return struct

@@ -36,8 +36,8 @@ def check_schema(text: str) -> None:
 @lru_cache(maxsize=64)
 def validator(text: str) -> Callable[[Any], object]:
     """Raises an error for a value that is not valid. Raises `ConfigError` for a text that is no such schema."""
-    found = _loads(text)
-    draft = str(found.get("$schema", ""))
+    schema = _loads(text)
+    draft = str(schema.get("$schema", ""))
     if any(newer in draft for newer in _NEWER):
         raise ConfigError(
             f"value.schema is of JSON Schema's draft {draft}: drafts 4, 6 and 7 can be checked. Write it in draft 7"
@@ -45,7 +45,7 @@ def validator(text: str) -> Callable[[Any], object]:
     with Loading("value.schema of JSON values", "value-formats", "fastjsonschema"):
         import fastjsonschema
     try:
-        compiled: Callable[[Any], object] = fastjsonschema.compile(found)
+        compiled: Callable[[Any], object] = fastjsonschema.compile(schema)
     except (fastjsonschema.JsonSchemaDefinitionException, TypeError, AttributeError, KeyError) as error:
         raise ConfigError(f"value.schema is not a valid JSON Schema: {error}") from error
     return compiled
@@ -57,38 +57,38 @@ def schema_fields(text: str) -> tuple[pa.Field, ...]:
 
     Raises `SchemaMismatchError`, naming the property, for one that no column can have.
     """
-    found = _Columns(_loads(text))
-    top = found.resolved(found.schema, "value", ())
+    columns = _Columns(_loads(text))
+    top = columns.resolved(columns.schema, "value", ())
     if is_object(text):
-        return tuple(pa.field(name, found.type(part, name, ())) for name, part in top["properties"].items())
-    return (pa.field("value", found.type(found.schema, "value", ())),)
+        return tuple(pa.field(name, columns.type(part, name, ())) for name, part in top["properties"].items())
+    return (pa.field("value", columns.type(columns.schema, "value", ())),)
 
 
 @lru_cache(maxsize=64)
 def is_object(text: str) -> bool:
     """Whether values are objects whose properties are named, which are the columns."""
-    found = _Columns(_loads(text))
-    top = found.resolved(found.schema, "value", ())
+    columns = _Columns(_loads(text))
+    top = columns.resolved(columns.schema, "value", ())
     return top["type"] == "object" and bool(top.get("properties"))
 
 
 @lru_cache(maxsize=64)
 def is_required(text: str) -> frozenset[str]:
     """The properties of the object that must be there, and so are written as null and not left out."""
-    found = _Columns(_loads(text))
-    return frozenset(found.resolved(found.schema, "value", ()).get("required") or ())
+    columns = _Columns(_loads(text))
+    return frozenset(columns.resolved(columns.schema, "value", ()).get("required") or ())
 
 
 def _loads(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        schema = json.loads(text)
     except ValueError as error:
         raise ConfigError(
             f"value.schema of JSON values is a JSON Schema; this is not JSON: {error}"
         ) from error
-    if not isinstance(found, dict):
+    if not isinstance(schema, dict):
         raise ConfigError(f"value.schema of JSON values is a JSON object; this is {text[:40]}")
-    return found
+    return schema
 
 
 class _Columns:
@@ -112,7 +112,7 @@ class _Columns:
                 "$seen": (*around, target),
             }
         for word in ("anyOf", "oneOf", "allOf"):
-            choices = [one for one in part.get(word) or () if one != {"type": "null"}]
+            choices = [choice for choice in part.get(word) or () if choice != {"type": "null"}]
             if len(choices) == 1:
                 return self.resolved(choices[0], path, around)
             if choices:
@@ -121,7 +121,7 @@ class _Columns:
                 )
         kind = part.get("type")
         if isinstance(kind, list):
-            kinds = [one for one in kind if one != "null"] or ["null"]
+            kinds = [name for name in kind if name != "null"] or ["null"]
             if set(kinds) == {"integer", "number"}:
                 kinds = ["number"]
             if len(kinds) > 1:
@@ -135,34 +135,34 @@ class _Columns:
 
     def type(self, part: Any, path: str, around: tuple[str, ...]) -> pa.DataType:
         """The type of a property's column."""
-        found = self.resolved(part, path, around)
-        around = found.get("$seen", around)
-        kind = found["type"]
+        schema = self.resolved(part, path, around)
+        around = schema.get("$seen", around)
+        kind = schema["type"]
         if kind in _SIMPLE:
             return _SIMPLE[kind]
         if kind == "string":
-            return _FORMATS.get(found.get("format", ""), pa.string())
-        if kind == "array" and isinstance(found.get("items"), dict):
-            return pa.list_(pa.field("element", self.type(found["items"], f"{path}.element", around)))
-        if kind == "object" and found.get("properties"):
-            parts = found["properties"].items()
+            return _FORMATS.get(schema.get("format", ""), pa.string())
+        if kind == "array" and isinstance(schema.get("items"), dict):
+            return pa.list_(pa.field("element", self.type(schema["items"], f"{path}.element", around)))
+        if kind == "object" and schema.get("properties"):
+            parts = schema["properties"].items()
             return pa.struct(
-                [pa.field(name, self.type(one, f"{path}.{name}", around)) for name, one in parts]
+                [pa.field(name, self.type(inner, f"{path}.{name}", around)) for name, inner in parts]
             )
-        if kind == "object" and isinstance(found.get("additionalProperties"), dict):
-            value = pa.field("value", self.type(found["additionalProperties"], f"{path}.value", around))
+        if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
+            value = pa.field("value", self.type(schema["additionalProperties"], f"{path}.value", around))
             return pa.map_(pa.field("key", pa.string(), nullable=False), value)
         raise SchemaMismatchError(f"property {path!r} is of type {kind} and does not say of what. {_RAW}")
 
     def _at(self, pointer: str, path: str) -> Any:
-        found: Any = self.schema
+        node: Any = self.schema
         if not pointer.startswith("#"):
             raise SchemaMismatchError(f"property {path!r} refers to {pointer}, outside of the schema. {_RAW}")
         for step in pointer.lstrip("#").strip("/").split("/"):
             if step:
                 name = step.replace("~1", "/").replace("~0", "~")
-                found = found.get(name) if isinstance(found, Mapping) else None
-        return found
+                node = node.get(name) if isinstance(node, Mapping) else None
+        return node
 
     def _of_values(self, part: Mapping[str, Any], path: str) -> str:
         """The type of a property that lists its values, or has properties."""
@@ -171,9 +171,9 @@ class _Columns:
         if "items" in part:
             return "array"
         listed = [*part.get("enum", ()), *([part["const"]] if "const" in part else ())]
-        values = [one for one in listed if one is not None]
+        values = [value for value in listed if value is not None]
         names = {bool: "boolean", int: "integer", float: "number", str: "string"}
-        kinds = {names.get(type(one)) for one in values}
+        kinds = {names.get(type(value)) for value in values}
         kind = kinds.pop() if len(kinds) == 1 else None
         if kind is None:
             raise SchemaMismatchError(f"property {path!r} does not say of which type it is. {_RAW}")

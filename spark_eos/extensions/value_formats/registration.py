@@ -15,33 +15,34 @@ def subject_of(topic: str) -> str:
     return f"{topic}-value"
 
 
-def registered(topic: str, stays: Mapping[str, str], given: Mapping[str, object]) -> Mapping[str, object]:
+def registered(topic: str, stays: Mapping[str, str], settings: Mapping[str, object]) -> Mapping[str, object]:
     """The settings with ``value.schema`` and ``value.schema.id``, as far as the registry is needed for them.
 
     Without a schema the newest one of the subject is taken. One without an id is registered.
     """
-    whole = {**stays, **given}
+    whole = {**stays, **settings}
     if not str(whole["value.format"]).endswith("-confluent"):
-        return given
+        return settings
     url = whole.get("schema.registry.url")
-    changes = {"value.schema", "value.schema.id", "value.format"} & given.keys()
-    if not url or not changes or "value.schema.id" in given:
-        return given
-    if "value.schema" not in given and whole.get("value.schema") and whole.get("value.schema.id"):
-        return given
+    changes = {"value.schema", "value.schema.id", "value.format"} & settings.keys()
+    if not url or not changes or "value.schema.id" in settings:
+        return settings
+    if "value.schema" not in settings and whole.get("value.schema") and whole.get("value.schema.id"):
+        return settings
     registry, subject = Registry(check_url(str(url))), subject_of(topic)
     kind = "AVRO" if str(whole["value.format"]).startswith("avro") else "JSON"
     schema = whole.get("value.schema")
     if schema:
-        return {**given, "value.schema.id": registry.register(subject, str(schema), kind)}
-    found = registry.latest(subject)
-    if found is None:
+        return {**settings, "value.schema.id": registry.register(subject, str(schema), kind)}
+    newest = registry.latest(subject)
+    if newest is None:
         raise ConfigError(
             f"topic {topic!r}: the schema registry {url} has no subject {subject!r}: give value.schema"
         )
-    if found.kind != kind or found.references:
-        what = "refers to other schemas" if found.references else f"is {found.kind}"
+    if newest.kind != kind or newest.references:
+        problem = "refers to other schemas" if newest.references else f"is {newest.kind}"
         raise ConfigError(
-            f"topic {topic!r}: the newest schema of subject {subject!r} {what}: give value.schema and value.schema.id"
+            f"topic {topic!r}: the newest schema of subject {subject!r} {problem}: give value.schema and "
+            "value.schema.id"
         )
-    return {**given, "value.schema": found.text, "value.schema.id": found.id}
+    return {**settings, "value.schema": newest.text, "value.schema.id": newest.id}

@@ -42,16 +42,16 @@ class Registry(NamedTuple):
         """The schema of an id; None if the registry has none. Raises `SchemaRegistryError`, `ConfigError`."""
         key = (self.url, schema_id)
         with _lock:
-            known = _known.get(key)
-        if known is not None:
-            return known
+            cached = _cache.get(key)
+        if cached is not None:
+            return cached
         answer = self._call("GET", f"/schemas/ids/{schema_id}")
         if answer is None:
             return None
-        found = self._registered({"id": schema_id, **answer})
+        schema = self._registered({"id": schema_id, **answer})
         with _lock:
-            _known[key] = found
-        return found
+            _cache[key] = schema
+        return schema
 
     def latest(self, subject: str) -> Registered | None:
         """The newest version of a subject; None if there is none."""
@@ -70,13 +70,13 @@ class Registry(NamedTuple):
         references: list[str] = []
         for reference in answer.get("references") or ():
             path = f"/subjects/{quote(reference['subject'], safe='')}/versions/{reference['version']}"
-            found = self._call("GET", path)
-            if found is None:
+            inner_answer = self._call("GET", path)
+            if inner_answer is None:
                 raise ConfigError(
                     f"the schema registry {self.url} has no version {reference['version']} of subject "
                     f"{reference['subject']!r}, which the schema with id {answer.get('id')} refers to"
                 )
-            inner = self._registered(found)
+            inner = self._registered(inner_answer)
             references += [*inner.references, inner.text]
         kind = answer.get("schemaType") or "AVRO"
         return Registered(answer["schema"], kind, tuple(dict.fromkeys(references)), int(answer.get("id", -1)))
@@ -97,9 +97,9 @@ class Registry(NamedTuple):
         for pause in (*_PAUSES_S, None):
             try:
                 with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as reply:  # noqa: S310
-                    found = json.load(reply)
-                    if isinstance(found, dict) and has in found:
-                        return found
+                    answer = json.load(reply)
+                    if isinstance(answer, dict) and has in answer:
+                        return answer
                     reason = f"HTTP 200 without {has!r}, it is no answer of a registry"
             except urllib.error.HTTPError as error:
                 text = _beginning(error)
@@ -145,7 +145,7 @@ def check_url(url: str) -> str:
     return url
 
 
-_known: dict[tuple[str, int], Registered] = {}
+_cache: dict[tuple[str, int], Registered] = {}
 """By URL and id. An id means the same schema for ever."""
 
 _lock = Lock()

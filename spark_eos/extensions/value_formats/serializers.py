@@ -24,11 +24,11 @@ class _OfOneSchema:
 
     _codec: ValueCodec
 
-    def _set_up(self, **given: Any) -> None:
+    def _set_up(self, **settings: Any) -> None:
         from spark_eos.extensions.value_formats.formats import codec_for
         from spark_eos.extensions.value_formats.settings import ValueSettings
 
-        self._codec = codec_for(ValueSettings("of the serializer", **given))
+        self._codec = codec_for(ValueSettings("of the serializer", **settings))
 
     def _encoded(self, topic: str, value: Any) -> bytes | None:
         try:
@@ -163,13 +163,13 @@ class AvroDeserializer(_OfOneSchema):
 
             check_url(registry_url)
         if format == "avro-confluent":
-            others = json.dumps({str(number): one for number, one in dict(writer_schemas).items()})
+            writers = json.dumps({str(number): writer for number, writer in dict(writer_schemas).items()})
         else:
-            others = json.dumps(list(writer_schemas)) if writer_schemas else ""
+            writers = json.dumps(list(writer_schemas)) if writer_schemas else ""
         self._set_up(
             format=_format(format),
             schema=_text(schema),
-            writers=others,
+            writers=writers,
             registry_url=registry_url or "",
             user_info=user_info,
         )

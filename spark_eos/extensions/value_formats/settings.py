@@ -128,8 +128,8 @@ def kept(topic: str, old: Mapping[str, str], new: dict[str, str]) -> dict[str, s
         return new
     from spark_eos.extensions.value_formats.avro.types import parse
 
-    one, other = parse(before.schema), parse(after.schema)
-    if one.fingerprint == other.fingerprint:
+    old_schema, new_schema = parse(before.schema), parse(after.schema)
+    if old_schema.fingerprint == new_schema.fingerprint:
         return new
     if before.framing is None:
         raise ConfigError(
@@ -199,19 +199,23 @@ def writers(settings: ValueSettings) -> dict[bytes, Any]:
         return {b"": own}
     by_id = settings.framing is CONFLUENT
     try:
-        given: Any = json.loads(settings.writers or ("{}" if by_id else "[]"))
+        schemas: Any = json.loads(settings.writers or ("{}" if by_id else "[]"))
     except ValueError as error:
         raise _bad_writers(settings, str(error)) from error
-    kind = type(given).__name__
+    kind = type(schemas).__name__
     if kind != ("dict" if by_id else "list"):
         raise _bad_writers(settings, f"it is a {kind}")
     if not by_id:
-        found = [own, *(parse(_text(schema)) for schema in given)]
-        return {schema.fingerprint: schema for schema in reversed(found)}
+        all_schemas = [own, *(parse(_text(schema)) for schema in schemas)]
+        return {schema.fingerprint: schema for schema in reversed(all_schemas)}
     try:
-        others = {struct.pack(">I", int(number)): parse(_text(schema)) for number, schema in given.items()}
+        by_number = {
+            struct.pack(">I", int(number)): parse(_text(schema)) for number, schema in schemas.items()
+        }
         # What only reads needs no id of its own.
-        return others if settings.schema_id < 0 else {**others, struct.pack(">I", settings.schema_id): own}
+        return (
+            by_number if settings.schema_id < 0 else {**by_number, struct.pack(">I", settings.schema_id): own}
+        )
     except (ValueError, struct.error) as error:
         raise _bad_writers(settings, str(error)) from error
 
@@ -224,9 +228,9 @@ def _text(schema: Any) -> str:
 
 
 def _bad_writers(settings: ValueSettings, reason: str) -> ConfigError:
-    what = (
+    form = (
         'a JSON object of schemas by id, such as {"7": {"type": "record", ...}}'
         if settings.framing is CONFLUENT
         else "a JSON array of schemas"
     )
-    return ConfigError(f"topic {settings.topic!r}: value.writer.schemas: expected {what} ({reason})")
+    return ConfigError(f"topic {settings.topic!r}: value.writer.schemas: expected {form} ({reason})")

@@ -100,13 +100,13 @@ class AvroCodec(ValueCodec):
         import fastavro
 
         try:
-            (found,) = fastavro.json_reader(io.StringIO(json.dumps(value)), self._reader.parsed)
+            (avro_value,) = fastavro.json_reader(io.StringIO(json.dumps(value)), self._reader.parsed)
         except (ValueError, TypeError, KeyError, AttributeError, IndexError, StopIteration) as error:
             raise ValueError(
                 f"it is not the JSON of a value of the topic's Avro schema ({type(error).__name__}: {error}); in "
                 'Avro\'s JSON a value of a union names its type, such as {"string": "x"}'
             ) from None
-        return found
+        return avro_value
 
     def to_json(self, value: Any) -> bytes:
         import fastavro
@@ -125,7 +125,7 @@ class AvroCodec(ValueCodec):
         buffer = io.BytesIO(body)
         try:
             reader = None if writer.text == self._reader.text else self._reader.parsed
-            found = read(buffer, writer.parsed, reader)
+            value = read(buffer, writer.parsed, reader)
         except SchemaResolutionError as error:
             raise ValueError(
                 f"it was written with a schema that the topic's cannot read: {_said(error)}"
@@ -134,23 +134,23 @@ class AvroCodec(ValueCodec):
             raise ValueError("its Avro value is nested too deeply") from error
         except _REFUSALS as error:
             raise ValueError(f"its bytes are no value of its Avro schema: {_said(error)}") from error
-        left = len(body) - buffer.tell()
-        if left:
-            raise ValueError(f"{left} bytes are left over after the value")
-        return found
+        leftover = len(body) - buffer.tell()
+        if leftover:
+            raise ValueError(f"{leftover} bytes are left over after the value")
+        return value
 
     def decode_columns(self, values: pa.Array, fields: Sequence[pa.Field]) -> tuple[list[pa.Array], Problems]:
         problems = Problems()
         places = {field.name: place for place, field in enumerate(self.fields)}
-        chosen = [places[field.name] for field in fields]
-        there = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
-        given = values if len(there) == len(values) else values.take(pa.array(there))
+        field_places = [places[field.name] for field in fields]
+        valid_rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        valid_values = values if len(valid_rows) == len(values) else values.take(pa.array(valid_rows))
         parts: list[tuple[np.ndarray[Any, Any], list[pa.Array]]] = []
-        for name, rows in self._groups(given, there, problems):
-            alone = given if len(rows) == len(given) else given.take(pa.array(rows))
-            found = self._decode(name, alone, there[rows], problems)
-            if found is not None:
-                parts.append((there[rows], [found[place] for place in chosen]))
+        for name, rows in self._groups(valid_values, valid_rows, problems):
+            alone = valid_values if len(rows) == len(valid_values) else valid_values.take(pa.array(rows))
+            columns = self._decode(name, alone, valid_rows[rows], problems)
+            if columns is not None:
+                parts.append((valid_rows[rows], [columns[place] for place in field_places]))
         if len(parts) == 1 and len(parts[0][0]) == len(values):
             return [without(array, problems) for array in parts[0][1]], problems
         return [
@@ -176,16 +176,16 @@ class AvroCodec(ValueCodec):
 
         return encode
 
-    def _groups(self, values: pa.Array, there: Any, problems: Problems) -> list[tuple[bytes, Any]]:
+    def _groups(self, values: pa.Array, valid_rows: Any, problems: Problems) -> list[tuple[bytes, Any]]:
         """Values by what names their schema."""
         framing = self.settings.framing
         if not len(values):
             return []
         if framing is None:
             return [(b"", np.arange(len(values)))]
-        found = Problems()
-        groups = framing.schemas(values, found)
-        problems.move(found, there)
+        own_problems = Problems()
+        groups = framing.schemas(values, own_problems)
+        problems.move(own_problems, valid_rows)
         return groups
 
     def _decode(self, name: bytes, values: pa.Array, rows: Any, problems: Problems) -> list[pa.Array] | None:
@@ -201,20 +201,20 @@ class AvroCodec(ValueCodec):
             problems.add(rows, str(error))
             return None
         framing = self.settings.framing
-        found = Problems()
-        lanes = Lanes.of(values, 0 if framing is None else framing.length, found)
+        own_problems = Problems()
+        lanes = Lanes.of(values, 0 if framing is None else framing.length, own_problems)
         columns = decoder.columns(lanes)
-        left = np.flatnonzero(lanes.at < lanes.end)
-        if len(left):
-            found.add(left, "bytes are left over after the value")
-        problems.move(found, rows)
+        leftover = np.flatnonzero(lanes.at < lanes.end)
+        if len(leftover):
+            own_problems.add(leftover, "bytes are left over after the value")
+        problems.move(own_problems, rows)
         return columns
 
     def _writer(self, name: bytes) -> AvroSchema:
         """The schema that a header names. Raises `ValueError` if there is none."""
-        known = self._writers.get(name)
-        if known is not None:
-            return known
+        writer = self._writers.get(name)
+        if writer is not None:
+            return writer
         if self.settings.framing is not CONFLUENT:
             raise ValueError(
                 f"no schema has the fingerprint {name.hex()}: add the schema that it was written with to the topic's "
@@ -222,17 +222,17 @@ class AvroCodec(ValueCodec):
             )
         (number,) = struct.unpack(">I", name)
         registry = self.settings.registry
-        found = None if registry is None else registry.schema(number)
-        if found is None:
+        answer = None if registry is None else registry.schema(number)
+        if answer is None:
             where = "" if registry is None else f", and {registry.url} has none"
             raise ValueError(
                 f"the topic has no schema with id {number}{where}: add it to value.writer.schemas, or set "
                 "schema.registry.url"
             )
-        if found.kind != "AVRO":
-            raise ValueError(f"the schema with id {number} is not Avro, but {found.kind}")
+        if answer.kind != "AVRO":
+            raise ValueError(f"the schema with id {number} is not Avro, but {answer.kind}")
         try:
-            schema = self._writers[name] = parse(found.text, found.references)
+            schema = self._writers[name] = parse(answer.text, answer.references)
         except ConfigError as error:
             raise ValueError(f"the schema with id {number} cannot be used: {error}") from error
         return schema

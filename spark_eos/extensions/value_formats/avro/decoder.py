@@ -61,9 +61,9 @@ class BooleanDecoder(Decoder):
     path: str
 
     def read(self, lanes: Lanes) -> pa.Array:
-        found = lanes.words(1, "u1", self.path)
-        lanes.fail(np.flatnonzero(found > 1), f"field {self.path}: a boolean is neither 0 nor 1")
-        return pa.array(found == 1)
+        flags = lanes.words(1, "u1", self.path)
+        lanes.fail(np.flatnonzero(flags > 1), f"field {self.path}: a boolean is neither 0 nor 1")
+        return pa.array(flags == 1)
 
 
 @dataclass
@@ -75,13 +75,13 @@ class LongDecoder(Decoder):
     type: pa.DataType
 
     def read(self, lanes: Lanes) -> pa.Array:
-        found = lanes.longs(self.path)
+        numbers = lanes.longs(self.path)
         if self.is_int:
-            wide = (found < -(2**31)) | (found >= 2**31)
+            wide = (numbers < -(2**31)) | (numbers >= 2**31)
             lanes.fail(np.flatnonzero(wide), f"field {self.path}: an int has more than 32 bits")
-            narrow = found.astype(np.int32)
+            narrow = numbers.astype(np.int32)
             return _numbers(narrow, pa.int32()).cast(self.type, safe=False)
-        return _numbers(found, pa.int64()).cast(self.type, safe=False)
+        return _numbers(numbers, pa.int64()).cast(self.type, safe=False)
 
 
 @dataclass
@@ -93,8 +93,8 @@ class FloatDecoder(Decoder):
     type: pa.DataType
 
     def read(self, lanes: Lanes) -> pa.Array:
-        found = lanes.words(self.size, f"<f{self.size}", self.path)
-        return pa.array(found).cast(self.type)
+        numbers = lanes.words(self.size, f"<f{self.size}", self.path)
+        return pa.array(numbers).cast(self.type)
 
 
 @dataclass
@@ -111,11 +111,11 @@ class TimeDecoder(Decoder):
     def read(self, lanes: Lanes) -> pa.Array:
         numbers = self.inner.read(lanes)
         if self.factor > 1:
-            found = numbers.to_numpy()
+            times = numbers.to_numpy()
             most = (2**63 - 1) // self.factor
-            far = (found > most) | (found < -most)
+            far = (times > most) | (times < -most)
             lanes.fail(np.flatnonzero(far), f"field {self.path}: the time is out of the range of a timestamp")
-            numbers = pa.array(np.where(far, 0, found) * self.factor)
+            numbers = pa.array(np.where(far, 0, times) * self.factor)
         return numbers.view(self.type)
 
 
@@ -129,8 +129,8 @@ class BytesDecoder(Decoder):
 
     def read(self, lanes: Lanes) -> pa.Array:
         size = lanes.longs(self.path) if self.size is None else self.size
-        found = lanes.slices(*lanes.take(size, self.path))
-        return found if self.type == pa.binary() else _text(found, lanes, self.path)
+        array = lanes.slices(*lanes.take(size, self.path))
+        return array if self.type == pa.binary() else _text(array, lanes, self.path)
 
 
 @dataclass
@@ -146,28 +146,28 @@ class DecimalDecoder(Decoder):
         start, sizes = lanes.take(size, self.path)
         count = len(lanes)
         out = np.zeros((count, 16), np.uint8)
-        some = sizes > 0
+        nonempty = sizes > 0
         sign = np.zeros(count, np.uint8)
-        sign[some] = np.where(lanes.data[start[some]] >= 0x80, 0xFF, 0)
+        sign[nonempty] = np.where(lanes.data[start[nonempty]] >= 0x80, 0xFF, 0)
         for place in range(16):
             out[:, place] = sign
             has = np.flatnonzero(sizes > place)
             out[has, place] = lanes.data[start[has] + sizes[has] - 1 - place]
         self._check_long(lanes, start, sizes, sign, out)
-        found = pa.Array.from_buffers(self.type, count, [None, pa.py_buffer(out)])
+        array = pa.Array.from_buffers(self.type, count, [None, pa.py_buffer(out)])
         try:
-            found.validate(full=True)
+            array.validate(full=True)
         except pa.ArrowInvalid:
             for lane in range(count):
                 try:
-                    found.slice(lane, 1).validate(full=True)
+                    array.slice(lane, 1).validate(full=True)
                 except pa.ArrowInvalid:
                     lanes.fail(
                         np.array([lane]), f"field {self.path}: the number has more digits than {self.type}"
                     )
                     out[lane] = 0
-            found = pa.Array.from_buffers(self.type, count, [None, pa.py_buffer(out)])
-        return found
+            array = pa.Array.from_buffers(self.type, count, [None, pa.py_buffer(out)])
+        return array
 
     def _check_long(
         self,
@@ -190,21 +190,22 @@ class EnumDecoder(Decoder):
     """enum: the number of a symbol. ``symbols`` has for each one what it is for the reader, None: unknown to it."""
 
     path: str
-    written: Sequence[str]
+    writer_symbols: Sequence[str]
     symbols: Sequence[str | None]
 
     def read(self, lanes: Lanes) -> pa.Array:
-        found = lanes.longs(self.path)
-        wrong = (found < 0) | (found >= len(self.symbols))
+        numbers = lanes.longs(self.path)
+        wrong = (numbers < 0) | (numbers >= len(self.symbols))
         lanes.fail(np.flatnonzero(wrong), f"field {self.path}: the enum has no symbol of that number")
-        found = np.where(wrong, 0, found)
+        numbers = np.where(wrong, 0, numbers)
         for number, symbol in enumerate(self.symbols):
             if symbol is None:
-                text = f"field {self.path}: the reader's enum has neither symbol {self.written[number]!r} nor a default"
-                lanes.fail(np.flatnonzero((found == number) & ~wrong), text)
+                name = self.writer_symbols[number]
+                text = f"field {self.path}: the reader's enum has neither symbol {name!r} nor a default"
+                lanes.fail(np.flatnonzero((numbers == number) & ~wrong), text)
         if not self.symbols:
             return pa.nulls(len(lanes), pa.string())
-        return pa.array(self.symbols, pa.string()).take(pa.array(found))
+        return pa.array(self.symbols, pa.string()).take(pa.array(numbers))
 
 
 @dataclass
@@ -218,10 +219,10 @@ class Cast(Decoder):
         self.path = self.inner.path
 
     def read(self, lanes: Lanes) -> pa.Array:
-        found = self.inner.read(lanes)
-        if pa.types.is_binary(found.type) and pa.types.is_string(self.type):
-            return _text(found, lanes, self.path)
-        return found.cast(self.type, safe=False)
+        array = self.inner.read(lanes)
+        if pa.types.is_binary(array.type) and pa.types.is_string(self.type):
+            return _text(array, lanes, self.path)
+        return array.cast(self.type, safe=False)
 
 
 @dataclass
@@ -236,10 +237,10 @@ class Wrap(Decoder):
         self.path = self.inner.path
 
     def read(self, lanes: Lanes) -> pa.Array:
-        found, count = self.inner.read(lanes), len(lanes)
+        array, count = self.inner.read(lanes), len(lanes)
         fields = [self.type.field(place) for place in range(self.type.num_fields)]
         arrays = [
-            found if place == self.member else pa.nulls(count, part.type) for place, part in enumerate(fields)
+            array if place == self.member else pa.nulls(count, part.type) for place, part in enumerate(fields)
         ]
         return pa.StructArray.from_arrays(arrays, fields=fields)
 
@@ -257,16 +258,16 @@ class Refusal(Decoder):
         return pa.nulls(len(lanes), self.type)
 
 
-def _numbers(found: npt.NDArray[Any], type_: pa.DataType) -> pa.Array:
-    return pa.Array.from_buffers(type_, len(found), [None, pa.py_buffer(np.ascontiguousarray(found))])
+def _numbers(values: npt.NDArray[Any], type_: pa.DataType) -> pa.Array:
+    return pa.Array.from_buffers(type_, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
 
-def _text(found: pa.Array, lanes: Lanes, path: str) -> pa.Array:
+def _text(array: pa.Array, lanes: Lanes, path: str) -> pa.Array:
     try:
-        return found.cast(pa.string())
+        return array.cast(pa.string())
     except pa.ArrowInvalid:
         texts: list[str | None] = []
-        for lane, value in enumerate(found.to_pylist()):
+        for lane, value in enumerate(array.to_pylist()):
             try:
                 texts.append(value.decode())
             except UnicodeDecodeError:

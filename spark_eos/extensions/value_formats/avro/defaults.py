@@ -27,9 +27,9 @@ __all__ = ["constant"]
 
 def constant(type_: AvroType, default: Any, path: str) -> pa.Array:
     """The default, as the type's column has it. Raises `SchemaMismatchError` if it is no value of the type."""
-    wanted = arrow_type(type_, path)
+    column_type = arrow_type(type_, path)
     try:
-        return pa.array([_plain(type_, default, path)], wanted)
+        return pa.array([_plain(type_, default, path)], column_type)
     except (pa.ArrowException, ValueError, TypeError, OverflowError, KeyError) as error:
         raise SchemaMismatchError(
             f"the default of field {path!r}, {default!r}, is no value of {describe(type_)}: {error}"
@@ -60,14 +60,14 @@ def _plain(type_: AvroType, default: Any, path: str) -> Any:
 
 
 def _given(default: Any, name: str, own: Any) -> Any:
-    found = default.get(name, own)
-    if found is MISSING:
+    value = default.get(name, own)
+    if value is MISSING:
         raise ValueError(f"it has no field {name!r}")
-    return found
+    return value
 
 
 def _simple(type_: Primitive | Fixed, default: Any) -> Any:
-    given: Any = default
+    value: Any = default
     kind = type_.kind if isinstance(type_, Primitive) else "bytes"
     checks: dict[str, tuple[type, ...]] = {
         "null": (type(None),),
@@ -82,15 +82,15 @@ def _simple(type_: Primitive | Fixed, default: Any) -> Any:
     if not isinstance(default, checks[kind]) or (kind != "boolean" and isinstance(default, bool)):
         raise ValueError(f"expected {kind}")
     if kind == "bytes":
-        data = given.encode("iso-8859-1")
+        data = value.encode("iso-8859-1")
         if type_.logical == "decimal":
             return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-type_.scale, Context(prec=80))
         return data
     if kind in {"float", "double"}:
-        return float(given)
+        return float(value)
     if type_.logical is not None and kind in {"int", "long"}:
-        return _time(type_.logical, given)
-    return given
+        return _time(type_.logical, value)
+    return value
 
 
 def _time(logical: str, number: int) -> int:
@@ -103,13 +103,13 @@ def _of_union(union: Union, default: Any, path: str) -> Any:
     shape, own = union_shape(union)
     for number, branch in enumerate(union.branches):
         try:
-            found = _plain(branch, default, path)
+            value = _plain(branch, default, path)
             arrow_type(branch, path)
         except (ValueError, TypeError, AttributeError, KeyError):
             continue
         if number not in own:
             return None
         if shape is UnionShape.MEMBERS:
-            return {f"member{own.index(number)}": found}
-        return found
+            return {f"member{own.index(number)}": value}
+        return value
     raise ValueError("it is of none of the union's types")

@@ -89,9 +89,9 @@ class FixedEncoder(Encoder):
     def write(self, values: pa.Array, rows: Rows, problems: Problems) -> pa.Array:
         self._no_nulls(values, rows, problems)
         wrong = pc.not_equal(pc.binary_length(values), self.size).fill_null(False)
-        found = np.flatnonzero(wrong.to_numpy(zero_copy_only=False))
-        if len(found):
-            problems.add(rows[found], f"column {self.path} does not have the {self.size} bytes of the fixed")
+        bad = np.flatnonzero(wrong.to_numpy(zero_copy_only=False))
+        if len(bad):
+            problems.add(rows[bad], f"column {self.path} does not have the {self.size} bytes of the fixed")
             return pc.if_else(wrong, pa.scalar(None, pa.binary()), values)
         return values
 
@@ -142,8 +142,8 @@ class EnumEncoder(Encoder):
     def write(self, values: pa.Array, rows: Rows, problems: Problems) -> pa.Array:
         self._no_nulls(values, rows, problems)
         numbers = pc.index_in(values, pa.array(self.symbols, pa.string()))
-        unknown = np.flatnonzero(pc.and_(numbers.is_null(), values.is_valid()).to_numpy(zero_copy_only=False))
-        for place in unknown.tolist():
+        bad = np.flatnonzero(pc.and_(numbers.is_null(), values.is_valid()).to_numpy(zero_copy_only=False))
+        for place in bad.tolist():
             problems.add(
                 rows[place : place + 1],
                 f"column {self.path} is {values[place].as_py()!r}, which is no symbol of the enum "
@@ -169,9 +169,9 @@ class RecordEncoder(Encoder):
         if values.null_count:
             # What is null as a whole is no problem of its fields.
             valid = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
-            chosen = pa.array(valid)
-            some = {name: array.take(chosen) for name, array in fields.items()}
-            return _scatter(self.columns(some, len(valid), rows[valid], problems), valid, len(values))
+            places = pa.array(valid)
+            valid_fields = {name: array.take(places) for name, array in fields.items()}
+            return _scatter(self.columns(valid_fields, len(valid), rows[valid], problems), valid, len(values))
         return self.columns(fields, len(values), rows, problems)
 
     def columns(self, fields: dict[str, pa.Array], count: int, rows: Rows, problems: Problems) -> pa.Array:
@@ -240,9 +240,9 @@ class UnionEncoder(Encoder):
             ((number, encoder),) = self.members or [(0, NullEncoder(self.path))]
             return self._with_null(values, rows, problems, number, encoder)
         fields = values.flatten()
-        chosen = sum(field.is_valid().to_numpy(zero_copy_only=False).astype(np.int64) for field in fields)
+        counts = sum(field.is_valid().to_numpy(zero_copy_only=False).astype(np.int64) for field in fields)
         empty = values.is_null().to_numpy(zero_copy_only=False)
-        wrong = (chosen != 1) & ~empty
+        wrong = (counts != 1) & ~empty
         problems.add(
             rows[wrong], f"column {self.path} is a union: exactly one of its members may have a value"
         )
@@ -345,11 +345,11 @@ def decimals(values: pa.Array, size: int | None) -> tuple[pa.Array, npt.NDArray[
     width = 16 if size is None else size
     high_first = np.broadcast_to(sign[:, None], (count, max(width, 16))).copy()
     high_first[:, high_first.shape[1] - 16 :] = low_first[:, ::-1]
-    kept = lengths if size is None else np.full(count, size, np.int64)
+    sizes = lengths if size is None else np.full(count, size, np.int64)
     columns = np.arange(high_first.shape[1])
-    data = high_first[columns >= high_first.shape[1] - kept[:, None]]
+    data = high_first[columns >= high_first.shape[1] - sizes[:, None]]
     offsets = np.zeros(count + 1, np.int32)
-    np.cumsum(kept, out=offsets[1:])
+    np.cumsum(sizes, out=offsets[1:])
     return _binary(offsets, data, values), lengths
 
 
@@ -365,8 +365,8 @@ def _blocks(items: pa.Array, counts: pa.Array) -> pa.Array:
     ends = np.concatenate([[0], np.cumsum(numbers)])
     wrong = None
     if items.null_count:
-        missing = np.concatenate([[0], np.cumsum(items.is_null().to_numpy(zero_copy_only=False))])
-        wrong = pa.array((missing[ends[1:]] - missing[ends[:-1]]) > 0)
+        nulls = np.concatenate([[0], np.cumsum(items.is_null().to_numpy(zero_copy_only=False))])
+        wrong = pa.array((nulls[ends[1:]] - nulls[ends[:-1]]) > 0)
         items = items.fill_null(b"")
     if len(items):
         start = np.frombuffer(items.buffers()[1], np.int32)[items.offset : items.offset + len(items) + 1]
@@ -391,9 +391,9 @@ def _scatter(part: pa.Array, places: npt.NDArray[Any], count: int) -> pa.Array:
 
 def _binary(offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8], like: pa.Array) -> pa.Array:
     """A binary array, null where another one is."""
-    found = pa.Array.from_buffers(
+    array = pa.Array.from_buffers(
         pa.binary(), len(like), [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]
     )
     if not like.null_count:
-        return found
-    return pc.if_else(like.is_null(), pa.scalar(None, pa.binary()), found)
+        return array
+    return pc.if_else(like.is_null(), pa.scalar(None, pa.binary()), array)

@@ -45,16 +45,16 @@ class Lanes:
     def __len__(self) -> int:
         return len(self.at)
 
-    def some(self, chosen: npt.NDArray[Any]) -> Lanes:
+    def some(self, numbers: npt.NDArray[Any]) -> Lanes:
         """Some of the lanes, by number, in order. What is read there is read here after `put_back`."""
-        found: Lanes = object.__new__(Lanes)
-        found.buffer, found.data, found.problems = self.buffer, self.data, self.problems
-        found.at, found.end, found.rows = self.at[chosen], self.end[chosen], self.rows[chosen]
-        return found
+        lanes: Lanes = object.__new__(Lanes)
+        lanes.buffer, lanes.data, lanes.problems = self.buffer, self.data, self.problems
+        lanes.at, lanes.end, lanes.rows = self.at[numbers], self.end[numbers], self.rows[numbers]
+        return lanes
 
-    def put_back(self, chosen: npt.NDArray[Any], read: Lanes) -> None:
+    def put_back(self, numbers: npt.NDArray[Any], read: Lanes) -> None:
         """Where the lanes of `some` have come to."""
-        self.at[chosen] = read.at
+        self.at[numbers] = read.at
 
     def fail(self, lanes: npt.NDArray[Any], reason: str) -> None:
         """These lanes, by number, cannot be read."""
@@ -87,22 +87,22 @@ class Lanes:
 
     def _long_numbers(self, path: str) -> Numbers:
         value = np.zeros(len(self), np.uint64)
-        left = np.arange(len(self))
+        open_lanes = np.arange(len(self))
         for shift in range(0, 70, 7):
-            short = self.at[left] >= self.end[left]
+            short = self.at[open_lanes] >= self.end[open_lanes]
             if short.any():
-                self.fail(left[short], f"field {path}: the value ends early")
-                value[left[short]] = 0
-                left = left[~short]
-            byte = self.data[self.at[left]]
-            self.at[left] += 1
-            value[left] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
-            left = left[byte >= 0x80]
-            if not len(left):
+                self.fail(open_lanes[short], f"field {path}: the value ends early")
+                value[open_lanes[short]] = 0
+                open_lanes = open_lanes[~short]
+            byte = self.data[self.at[open_lanes]]
+            self.at[open_lanes] += 1
+            value[open_lanes] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
+            open_lanes = open_lanes[byte >= 0x80]
+            if not len(open_lanes):
                 break
         else:
-            self.fail(left, f"field {path}: a number is longer than 10 bytes")
-            value[left] = 0
+            self.fail(open_lanes, f"field {path}: a number is longer than 10 bytes")
+            value[open_lanes] = 0
         signed: Numbers = (value >> np.uint64(1)).astype(np.int64) ^ -(value & np.uint64(1)).astype(np.int64)
         return signed
 
@@ -111,12 +111,12 @@ class Lanes:
         start, sizes = self.take(size, path)
         bad = sizes != size
         if bad.any():
-            found = np.zeros((len(self), size), np.uint8)
+            words = np.zeros((len(self), size), np.uint8)
             good = np.flatnonzero(~bad)
-            found[good] = self.data[start[good, None] + np.arange(size)]
+            words[good] = self.data[start[good, None] + np.arange(size)]
         else:
-            found = self.data[start[:, None] + np.arange(size)]
-        return found.view(dtype)[:, 0] if len(found) else np.zeros(0, dtype)
+            words = self.data[start[:, None] + np.arange(size)]
+        return words.view(dtype)[:, 0] if len(words) else np.zeros(0, dtype)
 
     def slices(self, start: Numbers, sizes: Numbers) -> pa.Array:
         """The bytes from each start on, as a binary array."""
@@ -126,5 +126,7 @@ class Lanes:
         # Values and the bytes between them, in turn: every second one is a value. Arrow copies them.
         bounds = np.empty(2 * count, np.int32)
         bounds[0::2], bounds[1::2] = start, start + sizes
-        both = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), self.buffer])
-        return both.take(pa.array(np.arange(0, 2 * count, 2)))
+        with_gaps = pa.Array.from_buffers(
+            pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), self.buffer]
+        )
+        return with_gaps.take(pa.array(np.arange(0, 2 * count, 2)))

@@ -28,26 +28,26 @@ class UnionDecoder(Decoder):
     type: pa.DataType
 
     def read(self, lanes: Lanes) -> pa.Array:
-        found = lanes.longs(self.path)
-        wrong = (found < 0) | (found >= len(self.branches))
+        numbers = lanes.longs(self.path)
+        wrong = (numbers < 0) | (numbers >= len(self.branches))
         lanes.fail(np.flatnonzero(wrong), f"field {self.path}: the union has no branch of that number")
         parts = [pa.nulls(1, self.type)]
         places = np.zeros(len(lanes), np.int64)
         length = 1
         for number, branch in enumerate(self.branches):
-            chosen = np.flatnonzero(found == number)
-            if not len(chosen):
+            members = np.flatnonzero(numbers == number)
+            if not len(members):
                 continue
-            some = lanes.some(chosen)
-            part = branch.read(some)
-            lanes.put_back(chosen, some)
-            if len(chosen) == len(lanes):
+            branch_lanes = lanes.some(members)
+            part = branch.read(branch_lanes)
+            lanes.put_back(members, branch_lanes)
+            if len(members) == len(lanes):
                 return part
             if isinstance(branch, NullDecoder):
                 continue  # All of them are the first one of the parts.
             parts.append(part)
-            places[chosen] = length + np.arange(len(chosen))
-            length += len(chosen)
+            places[members] = length + np.arange(len(members))
+            length += len(members)
         return pa.concat_arrays(parts).take(pa.array(places))
 
 
@@ -55,12 +55,12 @@ class UnionDecoder(Decoder):
 class RecordDecoder(Decoder):
     """record: its fields one after the other.
 
-    ``written`` has a decoder for each field as it was written, and the number of the reader's field that it is for
-    (None: for none); ``defaults`` an array of one value for each of the others.
+    ``writer_fields`` has a decoder for each field as it was written, and the number of the reader's field that it is
+    for (None: for none); ``defaults`` an array of one value for each of the others.
     """
 
     path: str
-    written: Sequence[tuple[Decoder, int | None]]
+    writer_fields: Sequence[tuple[Decoder, int | None]]
     defaults: dict[int, pa.Array]
     fields: Sequence[pa.Field]
 
@@ -69,15 +69,15 @@ class RecordDecoder(Decoder):
 
     def columns(self, lanes: Lanes) -> list[pa.Array]:
         """The reader's fields."""
-        found: dict[int, pa.Array] = {}
-        for decoder, place in self.written:
+        by_place: dict[int, pa.Array] = {}
+        for decoder, place in self.writer_fields:
             array = decoder.read(lanes)
             if place is not None:
-                found[place] = array
+                by_place[place] = array
         zeros = pa.array(np.zeros(len(lanes), np.int32)) if self.defaults else None
         for place, value in self.defaults.items():
-            found[place] = value.take(zeros)
-        return [found[place] for place in range(len(self.fields))]
+            by_place[place] = value.take(zeros)
+        return [by_place[place] for place in range(len(self.fields))]
 
 
 @dataclass
@@ -128,24 +128,24 @@ def _blocks(lanes: Lanes, items: Decoder, path: str, least: int) -> tuple[pa.Arr
     parts: list[pa.Array] = []
     owners: list[npt.NDArray[Any]] = []
     totals = np.zeros(count, np.int64)
-    left = np.zeros(count, np.int64)  # items of the block that each lane is in
+    items_left = np.zeros(count, np.int64)  # items of the block that each lane is in
     open_ = np.arange(count)
     while len(open_):
-        fresh = open_[left[open_] == 0]
+        fresh = open_[items_left[open_] == 0]
         if len(fresh):
-            left[fresh] = _block_sizes(lanes, fresh, totals, path, least)
-            open_ = open_[left[open_] > 0]
+            items_left[fresh] = _block_sizes(lanes, fresh, totals, path, least)
+            open_ = open_[items_left[open_] > 0]
             continue
-        some = lanes.some(open_)
-        parts.append(items.read(some))
-        lanes.put_back(open_, some)
+        open_lanes = lanes.some(open_)
+        parts.append(items.read(open_lanes))
+        lanes.put_back(open_, open_lanes)
         owners.append(open_)
         totals[open_] += 1
-        left[open_] -= 1
-        ended = (lanes.at[open_] >= lanes.end[open_]) & (left[open_] > 0) & (least > 0)
-        lanes.fail(open_[ended], f"field {path}: the value ends early")
-        left[open_[ended]] = 0
-        open_ = open_[~ended]
+        items_left[open_] -= 1
+        at_end = (lanes.at[open_] >= lanes.end[open_]) & (items_left[open_] > 0) & (least > 0)
+        lanes.fail(open_[at_end], f"field {path}: the value ends early")
+        items_left[open_[at_end]] = 0
+        open_ = open_[~at_end]
     offsets = pa.array(np.concatenate([[0], np.cumsum(totals)]).astype(np.int32))
     if not parts:
         return offsets, items.read(lanes.some(np.zeros(0, np.int64)))
@@ -157,17 +157,19 @@ def _block_sizes(
     lanes: Lanes, fresh: npt.NDArray[Any], totals: npt.NDArray[Any], path: str, least: int
 ) -> npt.NDArray[Any]:
     """The number of items of the next block of some lanes; 0 after the last one."""
-    some = lanes.some(fresh)
-    sizes = some.longs(path)
+    fresh_lanes = lanes.some(fresh)
+    sizes = fresh_lanes.longs(path)
     sized = np.flatnonzero(sizes < 0)
     if len(sized):  # The number of bytes follows, for those who pass over the block.
-        measured = some.some(sized)
+        measured = fresh_lanes.some(sized)
         measured.longs(path)
-        some.put_back(sized, measured)
+        fresh_lanes.put_back(sized, measured)
         sizes = np.abs(sizes)
-    most = (some.end - some.at) // least if least else MOST_EMPTY_ITEMS - totals[fresh]
+    most = (fresh_lanes.end - fresh_lanes.at) // least if least else MOST_EMPTY_ITEMS - totals[fresh]
     wrong = (sizes > most) | (sizes < 0)
-    some.fail(np.flatnonzero(wrong), f"field {path}: a block has more items than the value has room for")
+    fresh_lanes.fail(
+        np.flatnonzero(wrong), f"field {path}: a block has more items than the value has room for"
+    )
     sizes[wrong] = 0
-    lanes.put_back(fresh, some)
+    lanes.put_back(fresh, fresh_lanes)
     return sizes

@@ -69,8 +69,8 @@ def decoder_of(writer: AvroSchema, reader: AvroSchema) -> RecordDecoder | Fields
     """
     if isinstance(reader.type, Record):
         fields = value_fields(reader.type)
-        found = _resolve(writer.type, reader.type, "")
-        return found if isinstance(found, RecordDecoder) else Fields(found, fields)
+        decoder = _resolve(writer.type, reader.type, "")
+        return decoder if isinstance(decoder, RecordDecoder) else Fields(decoder, fields)
     fields = value_fields(reader.type)
     return RecordDecoder("value", [(_resolve(writer.type, reader.type, "value"), 0)], {}, fields)
 
@@ -181,8 +181,8 @@ def _primitive(writer: Primitive, reader: Primitive, path: str) -> Decoder:
 def _check_logical(writer: Primitive | Fixed, reader: Primitive | Fixed, path: str) -> None:
     """A number without an annotation may be read with one, and the other way; not as another unit."""
     if writer.logical == "decimal" or reader.logical == "decimal":
-        ours = (writer.logical, writer.precision, writer.scale)
-        if ours == (reader.logical, reader.precision, reader.scale):
+        writer_decimal = (writer.logical, writer.precision, writer.scale)
+        if writer_decimal == (reader.logical, reader.precision, reader.scale):
             return
         if writer.logical is None or reader.logical is None:
             return
@@ -206,23 +206,23 @@ def _record(writer: Record, reader: Record, path: str) -> RecordDecoder:
         if part.name not in written_names:
             for alias in part.aliases:
                 names.setdefault(alias, number)
-    written: list[tuple[Decoder, int | None]] = []
+    decoders: list[tuple[Decoder, int | None]] = []
     filled: set[int] = set()
     for part in writer.fields:
         place = names.get(part.name)
         if place is None or place in filled:
-            written.append((_passed_over(part.type, _below(path, part.name)), None))
+            decoders.append((_passed_over(part.type, _below(path, part.name)), None))
             continue
         filled.add(place)
         inner = _below(path, part.name)
-        written.append((_resolve(part.type, reader.fields[place].type, inner), place))
+        decoders.append((_resolve(part.type, reader.fields[place].type, inner), place))
     defaults = {
         number: _default(part, _below(path, part.name))
         for number, part in enumerate(reader.fields)
         if number not in filled
     }
     fields = [pa.field(part.name, arrow_type(part.type, _below(path, part.name))) for part in reader.fields]
-    return RecordDecoder(path, written, defaults, fields)
+    return RecordDecoder(path, decoders, defaults, fields)
 
 
 def _passed_over(type_: AvroType, path: str) -> Decoder:
@@ -258,8 +258,8 @@ def _below(path: str, name: str) -> str:
 
 
 def _no_match(writer: AvroType, reader: AvroType, path: str) -> str:
-    what = f"field {path!r}" if path else "the value"
-    return f"{what} was written as {describe(writer)}, which cannot be read as {describe(reader)}"
+    subject = f"field {path!r}" if path else "the value"
+    return f"{subject} was written as {describe(writer)}, which cannot be read as {describe(reader)}"
 
 
 def _least_bytes(type_: AvroType) -> int:

@@ -157,20 +157,20 @@ def parse(text: str, references: tuple[str, ...] = ()) -> AvroSchema:
     from fastavro.schema import SchemaParseException, UnknownType, fingerprint, to_parsing_canonical_form
 
     try:
-        given = json.loads(text)
+        schema = json.loads(text)
     except ValueError as error:
         if text.strip() in PRIMITIVES:
-            given = text.strip()
+            schema = text.strip()
         else:
             raise ConfigError(f"an Avro schema is JSON; this is not: {error}") from error
     try:
         names: dict[str, Any] = {}
         for reference in references:
             fastavro.parse_schema(json.loads(reference), names)
-        parsed: Any = fastavro.parse_schema(given, names)
+        parsed: Any = fastavro.parse_schema(schema, names)
         tree = _Trees(names).tree(parsed, ())
         # A schema that refers to others has an id, and needs no fingerprint.
-        canonical = "" if references else to_parsing_canonical_form(given)
+        canonical = "" if references else to_parsing_canonical_form(schema)
         print_ = bytes.fromhex(fingerprint(canonical, "CRC-64-AVRO"))
     except UnknownType as error:
         raise ConfigError(
@@ -212,55 +212,55 @@ class _Trees:
         self._names = names
         self._count = 0
 
-    def tree(self, found: Any, around: tuple[str, ...]) -> AvroType:
+    def tree(self, schema: Any, around: tuple[str, ...]) -> AvroType:
         self._count += 1
         if self._count > MOST_TYPES:  # Names that are used twice in each of many levels.
             raise ValueError(f"with all names resolved it has more than {MOST_TYPES} types")
-        if isinstance(found, list):
-            return self._union(found, around)
-        if isinstance(found, str):
-            if found in PRIMITIVES:
-                return Primitive(found)
-            return self._named(self._names[found], around)
-        kind = found["type"]
+        if isinstance(schema, list):
+            return self._union(schema, around)
+        if isinstance(schema, str):
+            if schema in PRIMITIVES:
+                return Primitive(schema)
+            return self._named(self._names[schema], around)
+        kind = schema["type"]
         if isinstance(kind, (list, dict)):
             return self.tree(kind, around)
         if kind in PRIMITIVES:
-            logical, precision, scale = _logical(found, kind)
+            logical, precision, scale = _logical(schema, kind)
             return Primitive(kind, logical, precision, scale)
         if kind == "array":
-            return ArrayOf(self.tree(found["items"], around))
+            return ArrayOf(self.tree(schema["items"], around))
         if kind == "map":
-            return MapOf(self.tree(found["values"], around))
+            return MapOf(self.tree(schema["values"], around))
         if kind in {"record", "error", "enum", "fixed"}:
-            return self._named(found, around)
+            return self._named(schema, around)
         return self._named(self._names[kind], around)
 
-    def _union(self, found: list[Any], around: tuple[str, ...]) -> Union:
-        branches = tuple(self.tree(branch, around) for branch in found)
-        seen = set()
+    def _union(self, schemas: list[Any], around: tuple[str, ...]) -> Union:
+        branches = tuple(self.tree(branch, around) for branch in schemas)
+        names = set()
         for branch in branches:
             if isinstance(branch, Union):
                 raise ValueError("a union is directly inside of another one")  # noqa: TRY004  (`parse` catches it)
             name = getattr(branch, "name", None) or getattr(branch, "kind", type(branch).__name__)
-            if name in seen:
+            if name in names:
                 raise ValueError(f"a union has {describe(branch)} twice")
-            seen.add(name)
+            names.add(name)
         return Union(branches)
 
-    def _named(self, found: dict[str, Any], around: tuple[str, ...]) -> AvroType:
-        name, kind = found["name"], found["type"]
-        aliases = tuple(found.get("aliases") or ())
+    def _named(self, schema: dict[str, Any], around: tuple[str, ...]) -> AvroType:
+        name, kind = schema["name"], schema["type"]
+        aliases = tuple(schema.get("aliases") or ())
         if name in around:
             return Recursion(name)
         if kind == "fixed":
-            size = found["size"]
+            size = schema["size"]
             if type(size) is not int or size < 0:
                 raise ValueError(f"fixed {name} has the size {size!r}")
-            logical, precision, scale = _logical(found, kind, size)
+            logical, precision, scale = _logical(schema, kind, size)
             return Fixed(name, aliases, size, logical, precision, scale)
         if kind == "enum":
-            return Enum(name, aliases, tuple(found["symbols"]), found.get("default"))
+            return Enum(name, aliases, tuple(schema["symbols"]), schema.get("default"))
         fields = tuple(
             RecordField(
                 part["name"],
@@ -268,7 +268,7 @@ class _Trees:
                 self.tree(part["type"], (*around, name)),
                 part.get("default", MISSING),
             )
-            for part in found["fields"]
+            for part in schema["fields"]
         )
         names = [part.name for part in fields]
         for part in names:
@@ -277,13 +277,13 @@ class _Trees:
         return Record(name, aliases, fields)
 
 
-def _logical(found: dict[str, Any], kind: str, size: int = 0) -> tuple[str | None, int, int]:
+def _logical(schema: dict[str, Any], kind: str, size: int = 0) -> tuple[str | None, int, int]:
     """Logical type, precision and scale; none where the specification says that the annotation is ignored."""
-    logical = found.get("logicalType")
+    logical = schema.get("logicalType")
     if not isinstance(logical, str) or kind not in LOGICAL.get(logical, ()):
         return None, 0, 0
     if logical == "decimal":
-        precision, scale = found.get("precision"), found.get("scale", 0)
+        precision, scale = schema.get("precision"), schema.get("scale", 0)
         if (
             type(precision) is not int
             or type(scale) is not int

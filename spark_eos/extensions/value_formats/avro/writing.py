@@ -67,11 +67,11 @@ def encoder_of(schema: AvroSchema, columns: pa.Schema) -> RecordEncoder:
 
 
 def _record(schema: AvroSchema, record: Record, columns: list[pa.Field], path: str) -> RecordEncoder:
-    given = {field.name: field.type for field in columns}
-    known = {part.name for part in record.fields}
-    for name in given:
-        if name not in known:
-            near = [other for other in known if other.casefold() == name.casefold()]
+    column_types = {field.name: field.type for field in columns}
+    field_names = {part.name for part in record.fields}
+    for name in column_types:
+        if name not in field_names:
+            near = [field_name for field_name in field_names if field_name.casefold() == name.casefold()]
             hint = f"rename it to {near[0]}" if near else "drop it, or add it to the schema"
             raise SchemaMismatchError(
                 f"column {_below(path, name)!r} is no field of {describe(record)}, which has "
@@ -80,28 +80,28 @@ def _record(schema: AvroSchema, record: Record, columns: list[pa.Field], path: s
     parts: list[tuple[Encoder | bytes, str | None]] = []
     for part in record.fields:
         below = _below(path, part.name)
-        if part.name in given:
-            parts.append((_encoder(schema, part.type, given[part.name], below), part.name))
+        if part.name in column_types:
+            parts.append((_encoder(schema, part.type, column_types[part.name], below), part.name))
         else:
             parts.append((_default(schema, part, below), None))
     return RecordEncoder(path, parts)
 
 
 def _encoder(schema: AvroSchema, type_: AvroType, column: pa.DataType, path: str) -> Encoder:
-    wanted = arrow_type(type_, path)
+    target = arrow_type(type_, path)
     if pa.types.is_null(column) and not isinstance(type_, Union):
-        return NullEncoder(path) if wanted == pa.null() else OfType(path, wanted, _never)
+        return NullEncoder(path) if target == pa.null() else OfType(path, target, _never)
     match type_:
         case Primitive(kind, logical):
-            return _primitive(kind, logical, column, wanted, path)
+            return _primitive(kind, logical, column, target, path)
         case Fixed(_, _, size, "decimal"):
-            _check_decimal(column, wanted, path)
-            return DecimalEncoder(path, wanted, size)
+            _check_decimal(column, target, path)
+            return DecimalEncoder(path, target, size)
         case Fixed(_, _, size):
-            _check(column, wanted, path, type_)
+            _check(column, target, path, type_)
             return FixedEncoder(path, size)
         case Enum(_, _, symbols):
-            _check(column, wanted, path, type_)
+            _check(column, target, path, type_)
             return EnumEncoder(path, symbols)
         case ArrayOf(items) if pa.types.is_list(column):
             return ListEncoder(path, _encoder(schema, items, column.value_type, f"{path}.element"))
@@ -112,28 +112,28 @@ def _encoder(schema: AvroSchema, type_: AvroType, column: pa.DataType, path: str
             return _record(schema, type_, [column.field(place) for place in range(column.num_fields)], path)
         case Union():
             return _union(schema, type_, column, path)
-    raise _mismatch(column, wanted, path, type_)
+    raise _mismatch(column, target, path, type_)
 
 
 def _primitive(
-    kind: str, logical: str | None, column: pa.DataType, wanted: pa.DataType, path: str
+    kind: str, logical: str | None, column: pa.DataType, target: pa.DataType, path: str
 ) -> Encoder:
     own = Primitive(kind, logical)
     if logical == "decimal":
-        _check_decimal(column, wanted, path)
-        return DecimalEncoder(path, wanted, None)
-    _check(column, wanted, path, own)
+        _check_decimal(column, target, path)
+        return DecimalEncoder(path, target, None)
+    _check(column, target, path, own)
     if kind in {"int", "long"}:
-        if pa.types.is_timestamp(wanted):
-            return OfType(path, wanted, _times(_FACTORS.get(logical or "", 1)))
-        if pa.types.is_date(wanted):
-            return OfType(path, wanted, _dates)
+        if pa.types.is_timestamp(target):
+            return OfType(path, target, _times(_FACTORS.get(logical or "", 1)))
+        if pa.types.is_date(target):
+            return OfType(path, target, _dates)
         return OfType(path, pa.int64(), longs)
     if kind == "null":
         return NullEncoder(path)
     if kind == "boolean":
-        return OfType(path, wanted, booleans)
-    return OfType(path, wanted, floats if kind in {"float", "double"} else text)
+        return OfType(path, target, booleans)
+    return OfType(path, target, floats if kind in {"float", "double"} else text)
 
 
 def _union(schema: AvroSchema, union: Union, column: pa.DataType, path: str) -> Encoder:
@@ -144,9 +144,9 @@ def _union(schema: AvroSchema, union: Union, column: pa.DataType, path: str) -> 
     if shape is UnionShape.SINGLE:
         members = [(number, _encoder(schema, union.branches[number], column, path)) for number in own]
         return UnionEncoder(path, null, members, is_struct=False)
-    wanted = arrow_type(union, path)
+    target = arrow_type(union, path)
     if shape is UnionShape.NUMBER:
-        _check(column, wanted, path, union)
+        _check(column, target, path, union)
         wide = next(n for n in own if getattr(union.branches[n], "kind", "") in {"long", "double"})
         number = next((n for n in own if arrow_type(union.branches[n], path) == column), wide)
         return UnionEncoder(
@@ -155,8 +155,8 @@ def _union(schema: AvroSchema, union: Union, column: pa.DataType, path: str) -> 
     names = (
         [column.field(place).name for place in range(column.num_fields)] if pa.types.is_struct(column) else []
     )
-    if names != [wanted.field(place).name for place in range(wanted.num_fields)]:
-        raise _mismatch(column, wanted, path, union)
+    if names != [target.field(place).name for place in range(target.num_fields)]:
+        raise _mismatch(column, target, path, union)
     members = [
         (number, _encoder(schema, union.branches[number], column.field(place).type, f"{path}.member{place}"))
         for place, number in enumerate(own)
@@ -185,31 +185,31 @@ def _default_bytes(schema: AvroSchema, part: RecordField, path: str) -> bytes:
     encoded = _encoder(schema, part.type, value.type, path).write(value, np.zeros(1, np.int64), problems)
     if problems:
         raise SchemaMismatchError(f"the default of field {path!r} cannot be encoded: {problems.reasons[0]}")
-    found: bytes = encoded[0].as_py()
-    return found
+    data: bytes = encoded[0].as_py()
+    return data
 
 
-def _check(column: pa.DataType, wanted: pa.DataType, path: str, type_: AvroType) -> None:
+def _check(column: pa.DataType, target: pa.DataType, path: str, type_: AvroType) -> None:
     """The same type, or a narrower number, of which each value is one of the wider type."""
-    found = normalise_type(column, path)
-    if found == wanted:
+    source = normalise_type(column, path)
+    if source == target:
         return
     integers = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
-    if found in integers and wanted in integers and integers.index(found) < integers.index(wanted):
+    if source in integers and target in integers and integers.index(source) < integers.index(target):
         return
-    if found == pa.float32() and wanted == pa.float64():
+    if source == pa.float32() and target == pa.float64():
         return
-    raise _mismatch(column, wanted, path, type_)
+    raise _mismatch(column, target, path, type_)
 
 
-def _check_decimal(column: pa.DataType, wanted: pa.DataType, path: str) -> None:
-    if not pa.types.is_decimal(column) or column.scale > wanted.scale:
-        raise SchemaMismatchError(f"column {path!r} is {column}, the Avro schema has {wanted}; cast it")
+def _check_decimal(column: pa.DataType, target: pa.DataType, path: str) -> None:
+    if not pa.types.is_decimal(column) or column.scale > target.scale:
+        raise SchemaMismatchError(f"column {path!r} is {column}, the Avro schema has {target}; cast it")
 
 
-def _mismatch(column: pa.DataType, wanted: pa.DataType, path: str, type_: AvroType) -> SchemaMismatchError:
+def _mismatch(column: pa.DataType, target: pa.DataType, path: str, type_: AvroType) -> SchemaMismatchError:
     return SchemaMismatchError(
-        f"column {path!r} is {column}, the Avro schema has {describe(type_)}; cast it to {wanted}"
+        f"column {path!r} is {column}, the Avro schema has {describe(type_)}; cast it to {target}"
     )
 
 
