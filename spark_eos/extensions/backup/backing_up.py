@@ -141,7 +141,7 @@ class _Work:
         self._tell = tell
         self._beat = repository.beats(run)
         self._inside: Mapping[str, tuple[str, ...]] = {}
-        self._earlier, self._known = self._look_back()
+        self._earlier, self._stored_files = self._look_back()
         self._copied: dict[str, StoredFile] = {}
 
     def copy(self) -> Manifest:
@@ -173,38 +173,40 @@ class _Work:
         manifest = self._repository.newest()
         if manifest is None:
             return None, {}
-        there = {info.name: info.size for info in self._target.list(OBJECTS)}
-        known = {file.name: file for file in manifest.files if there.get(file.object_name) == file.size}
-        packs = all(there.get(pack.file.object_name) == pack.file.size for pack in manifest.packs)
-        whole = packs and all(file.name in known for file in manifest.files if _is_snapshot(file.name))
+        sizes = {info.name: info.size for info in self._target.list(OBJECTS)}
+        stored_files = {
+            file.name: file for file in manifest.files if sizes.get(file.object_name) == file.size
+        }
+        packs = all(sizes.get(pack.file.object_name) == pack.file.size for pack in manifest.packs)
+        whole = packs and all(file.name in stored_files for file in manifest.files if _is_snapshot(file.name))
         self._inside = manifest.inside
-        return (manifest if whole else None), known
+        return (manifest if whole else None), stored_files
 
     def _copy(self, history: History) -> Manifest:
-        load = _Pages(self._source, self._target, self._known).load
-        found = contents(history, load, self._known, self._inside)
+        load = _Pages(self._source, self._target, self._stored_files).load
+        needs = contents(history, load, self._stored_files, self._inside)
         files = []
-        for what, wanted in (
-            ("indexes", [(name, None, set()) for name in found.pages]),
+        for noun, jobs in (
+            ("indexes", [(name, None, set()) for name in needs.pages]),
             (
                 "data files",
-                [(name, size, found.parts.get(name, set())) for name, size in found.files.items()],
+                [(name, size, needs.parts.get(name, set())) for name, size in needs.files.items()],
             ),
         ):
-            for number, file in enumerate(self._in_parallel(wanted), 1):
+            for number, file in enumerate(self._in_parallel(jobs), 1):
                 files.append(file)
-                self._tell(what, number, len(wanted))
+                self._tell(noun, number, len(jobs))
         missing = set()
-        for name, size in found.former.items():
+        for name, size in needs.former.items():
             try:
-                files.append(self._file(name, size, found.parts.get(name, set())))
+                files.append(self._file(name, size, needs.parts.get(name, set())))
             except ObjectNotFoundError:
                 missing.add(name)
         first = history.states[earliest(history, missing, load)]
         for seq, (_, data) in sorted(history.snapshots.items()):
             name = paths.snapshot(seq)
-            known = self._known.get(name) if seq in history.known else None
-            files.append(known or store_bytes(self._target, self._run.id, name, data))
+            stored_file = self._stored_files.get(name) if seq in history.earlier_snapshots else None
+            files.append(stored_file or store_bytes(self._target, self._run.id, name, data))
         packs = (*history.packs, *self._packs(history.entries))
         packs = tuple(sorted(packs, key=lambda pack: pack.first))
         return Manifest(
@@ -212,7 +214,7 @@ class _Work:
             history.last.entries_per_folder,
             packs,
             tuple(files),
-            found.inside,
+            needs.inside,
         )
 
     def _summary(self, last: State, first: State, packs: tuple[Pack, ...], files: list[StoredFile]) -> Backup:
@@ -235,23 +237,23 @@ class _Work:
 
     def _file(self, name: str, size: int | None, parts: set[Part]) -> StoredFile:
         """The file in the repository; copied, unless it is there. Files of a name never change."""
-        known = self._known.get(name) or self._copied.get(name)
-        if known is not None:
-            return known
+        file = self._stored_files.get(name) or self._copied.get(name)
+        if file is not None:
+            return file
         self._beat()
         copied = self._copied[name] = copy_file(self._source, self._target, self._run.id, name, size, parts)
         return copied
 
-    def _in_parallel(self, wanted: Sequence[tuple[str, int | None, set[Part]]]) -> Iterator[StoredFile]:
+    def _in_parallel(self, jobs: Sequence[tuple[str, int | None, set[Part]]]) -> Iterator[StoredFile]:
         free = self._source.requests_are_free and self._target.requests_are_free
         with ThreadPoolExecutor(1 if free else _AT_A_TIME) as pool:
-            waiting = [pool.submit(self._file, *one) for one in wanted]
+            waiting = [pool.submit(self._file, *job) for job in jobs]
             try:
-                for one in waiting:
-                    yield one.result()
+                for future in waiting:
+                    yield future.result()
             finally:
-                for one in waiting:
-                    one.cancel()
+                for future in waiting:
+                    future.cancel()
 
     def _packs(self, entries: dict[int, pa.Buffer]) -> Iterator[Pack]:
         """The entries, those that follow one another in one object."""
@@ -266,20 +268,20 @@ class _Work:
 class _Pages(IndexPageStore):
     """Index pages of the log; those that it has dropped are read from the repository."""
 
-    def __init__(self, source: Store, target: Store, known: dict[str, StoredFile]) -> None:
+    def __init__(self, source: Store, target: Store, files: dict[str, StoredFile]) -> None:
         super().__init__(source)
         self._repository = target
-        self._names = known
+        self._names = files
 
     def load(self, page: IndexPage) -> PageContent:
         try:
             return super().load(page)
         except ObjectNotFoundError:
-            known = self._names.get(paths.page(page))
-            if known is None:
+            file = self._names.get(paths.page(page))
+            if file is None:
                 raise
-        where = f"{self._repository.url}/{known.object_name}"
-        return decode_page(self._repository.read(known.object_name), page, where)
+        where = f"{self._repository.url}/{file.object_name}"
+        return decode_page(self._repository.read(file.object_name), page, where)
 
 
 def _is_snapshot(name: str) -> bool:

@@ -35,8 +35,8 @@ BACKUPS = Columns(
 )
 
 app = typer.Typer()
-_named = typer.Typer(cls=Commands, help="The backups in a repository.")
-app.add_typer(_named, name="backups")
+_backups = typer.Typer(cls=Commands, help="The backups in a repository.")
+app.add_typer(_backups, name="backups")
 
 _Repository = Annotated[
     str, typer.Argument(metavar="REPOSITORY", help="Where the backups are: a folder or a URL.")
@@ -80,7 +80,7 @@ def backup(
     from spark_eos.extensions.backup.backing_up import backup_log
 
     with Progress() as progress:
-        done = backup_log(
+        summary = backup_log(
             url,
             repository,
             name=name,
@@ -94,12 +94,12 @@ def backup(
 
         open_log(url, command_config).commit(lambda state: noted(state, BACKUP), writer=ADMIN)
     if as_json:
-        print_json(_plain(done))
+        print_json(_plain(summary))
         return
     print(
-        f"backup {done.name} of log {done.log_id}: entries {done.first} to {done.last}, "
-        f"{counted(done.files, 'file')} of {counted(done.bytes, 'byte')}; new: {counted(done.new_files, 'file')} of "
-        f"{counted(done.new_bytes, 'byte')}"
+        f"backup {summary.name} of log {summary.log_id}: entries {summary.first} to {summary.last}, "
+        f"{counted(summary.files, 'file')} of {counted(summary.bytes, 'byte')}; new: "
+        f"{counted(summary.new_files, 'file')} of {counted(summary.new_bytes, 'byte')}"
     )
 
 
@@ -137,7 +137,7 @@ def restore(
 
     at_most_one({"--to-entry": to_entry, "--to-time": to_time})
     with Progress() as progress:
-        done = restore_log(
+        result = restore_log(
             repository,
             new_log,
             backup=backup_name,
@@ -149,11 +149,11 @@ def restore(
             repository_settings=store_settings(repository_config, _OPTION),
             settings=store_settings(command_config),
         )
-    summary = done.verified
+    summary = result.verified
     if as_json:
         print_json(
             {
-                "log_id": done.log_id,
+                "log_id": result.log_id,
                 "last_entry": summary.last_entry,
                 "files": summary.files,
                 "bytes": summary.bytes,
@@ -163,42 +163,42 @@ def restore(
         )
         return
     print(
-        f"log {done.log_id} up to entry {summary.last_entry}: {counted(summary.records, 'record')} in "
+        f"log {result.log_id} up to entry {summary.last_entry}: {counted(summary.records, 'record')} in "
         f"{counted(summary.files, 'file')} of {counted(summary.bytes, 'byte')}; it "
         f"{'is there' if quick else 'is verified'}"
     )
 
 
-@_named.command("list", cls=Command)
+@_backups.command("list", cls=Command)
 def list_(repository: _Repository, command_config: ConfigFile = None, as_json: Json = False) -> None:
     """List the backups, the oldest first, with what can be restored from each."""
     from spark_eos.extensions.backup.listing import list_backups
     from spark_eos.log.time_travel import iso
 
-    found = list_backups(repository, settings=store_settings(command_config))
+    items = list_backups(repository, settings=store_settings(command_config))
     if as_json:
-        for one in found:
-            print_json(_plain(one))
+        for item in items:
+            print_json(_plain(item))
         return
     print_table(
         BACKUPS,
         [
             (
                 *(
-                    one.name,
-                    iso(one.created_ms),
-                    f"{one.first}-{one.last}",
-                    iso(one.first_ms),
-                    iso(one.last_ms),
+                    item.name,
+                    iso(item.created_ms),
+                    f"{item.first}-{item.last}",
+                    iso(item.first_ms),
+                    iso(item.last_ms),
                 ),
-                *(one.files, one.bytes, one.new_bytes),
+                *(item.files, item.bytes, item.new_bytes),
             )
-            for one in found
+            for item in items
         ],
     )
 
 
-@_named.command("delete", cls=Command)
+@_backups.command("delete", cls=Command)
 def delete(
     repository: _Repository,
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The backups.")],
@@ -223,7 +223,7 @@ def delete(
     _say(freed, as_json)
 
 
-@_named.command("vacuum", cls=Command)
+@_backups.command("vacuum", cls=Command)
 def vacuum(
     repository: _Repository,
     give_up: _GiveUp = 3600,
@@ -243,7 +243,7 @@ def vacuum(
     _say(freed, as_json)
 
 
-@_named.command("verify", cls=Command)
+@_backups.command("verify", cls=Command)
 def verify(
     repository: _Repository,
     names: Annotated[
@@ -259,7 +259,7 @@ def verify(
     from spark_eos.extensions.backup.verifying import verify_backups
 
     with Progress() as progress:
-        done = verify_backups(
+        result = verify_backups(
             repository,
             shown(progress),
             names or (),
@@ -268,13 +268,15 @@ def verify(
             settings=store_settings(command_config),
         )
     if as_json:
-        print_json({"whole": done.whole, "damaged": done.damaged, "files": done.files, "bytes": done.bytes})
+        print_json(
+            {"whole": result.whole, "damaged": result.damaged, "files": result.files, "bytes": result.bytes}
+        )
     else:
         print(
-            f"whole: {len(done.whole)}, damaged: {len(done.damaged)}; {counted(done.files, 'file')} of "
-            f"{counted(done.bytes, 'byte')}"
+            f"whole: {len(result.whole)}, damaged: {len(result.damaged)}; {counted(result.files, 'file')} of "
+            f"{counted(result.bytes, 'byte')}"
         )
-    if done.damaged:
+    if result.damaged:
         raise typer.Exit(1)
 
 
@@ -282,7 +284,7 @@ def _say(freed: Freed, as_json: bool) -> None:
     if as_json:
         print_json(
             {
-                "deleted": [one.name for one in freed.deleted],
+                "deleted": [item.name for item in freed.deleted],
                 "given_up": freed.given_up,
                 "files": freed.files,
                 "bytes": freed.bytes,
@@ -290,8 +292,8 @@ def _say(freed: Freed, as_json: bool) -> None:
             }
         )
         return
-    for one in freed.deleted:
-        print(f"backup {one.name} is deleted")
+    for item in freed.deleted:
+        print(f"backup {item.name} is deleted")
     for given_up in freed.given_up:
         print(f"backup {given_up} had died, and is given up")
     if freed.running:
@@ -313,8 +315,8 @@ def _time_ms(text: str) -> int:
         ) from None
 
 
-def _plain(one: Backup) -> dict[str, object]:
-    return {**one.__dict__}
+def _plain(item: Backup) -> dict[str, object]:
+    return {**item.__dict__}
 
 
 ADDED = Added(

@@ -40,15 +40,18 @@ class Contents(NamedTuple):
 
 
 def contents(
-    history: History, load: Load, known: Mapping[str, StoredFile], inside: Mapping[str, tuple[str, ...]]
+    history: History,
+    load: Load,
+    stored_files: Mapping[str, StoredFile],
+    inside: Mapping[str, tuple[str, ...]],
 ) -> Contents:
-    """What the states of a history need; ``known`` are files whose parts are not asked for.
+    """What the states of a history need; ``stored_files`` are files whose parts are not asked for.
 
     ``inside`` is that of an earlier backup: pages whose files are all known are not loaded.
 
     Raises `ObjectNotFoundError` if a page is gone.
     """
-    sealed = Sealed(load, known, inside)
+    sealed = Sealed(load, stored_files, inside)
     pages: dict[str, None] = {}
     for _, (state, _) in sorted(history.snapshots.items()):
         pages.update(dict.fromkeys(sealed.names(state.sealed_pages())))
@@ -56,16 +59,16 @@ def contents(
     files: dict[str, int] = {}
     former: dict[str, int] = {}
 
-    def add(found: Iterable[IndexRow | StoredFile], to: dict[str, int]) -> None:
-        for one in found:
-            if isinstance(one, StoredFile):
-                name, size = one.name, one.size
-            elif one.file is None or one.batch is None:
+    def add(rows: Iterable[IndexRow | StoredFile], to: dict[str, int]) -> None:
+        for row in rows:
+            if isinstance(row, StoredFile):
+                name, size = row.name, row.size
+            elif row.file is None or row.batch is None:
                 continue
             else:
-                name, size = one.file.name, one.file.size
-                if name not in known:
-                    parts.setdefault(name, set()).update(_parts(one.file, one))
+                name, size = row.file.name, row.file.size
+                if name not in stored_files:
+                    parts.setdefault(name, set()).update(_parts(row.file, row))
             if name not in files:
                 to[name] = size
 
@@ -88,9 +91,9 @@ def earliest(history: History, missing: set[str], load: Load) -> int:
     def needs(at: int) -> bool:
         if any(added[at:]):  # It came later, and went again.
             return True
-        found = _rows(history.states[at], Sealed(load, {}, {}))
+        rows = _rows(history.states[at], Sealed(load, {}, {}))
         return any(
-            isinstance(row, IndexRow) and row.file is not None and row.file.name in missing for row in found
+            isinstance(row, IndexRow) and row.file is not None and row.file.name in missing for row in rows
         )
 
     low, high = -1, len(history.states) - 1
@@ -109,9 +112,9 @@ def _parts(file: FileRef, row: IndexRow) -> Iterator[Part]:
 
 def _rows(state: State, sealed: Sealed) -> Iterator[IndexRow | StoredFile]:
     """All rows of a state that a reader or a table needs."""
-    for one in state.partitions.values():
-        yield from sealed.rows(one.index.pages, one.start)
-        yield from Index(tail=one.index.tail).scan(one.start)
+    for partition in state.partitions.values():
+        yield from sealed.rows(partition.index.pages, partition.start)
+        yield from Index(tail=partition.index.tail).scan(partition.start)
     for key, pin in pins(state):
         partition = state.partitions[key]
         # Most of what is pinned was visited right now.
@@ -122,16 +125,22 @@ def _rows(state: State, sealed: Sealed) -> Iterator[IndexRow | StoredFile]:
 def _more_rows(state: State, than: State, sealed: Sealed) -> Iterator[IndexRow | StoredFile]:
     """The rows of ``state`` without most of those that a later state has as well: they share pages."""
     visited: dict[PartitionKey, set[int]] = {}
-    for key, one in state.partitions.items():
+    for key, partition in state.partitions.items():
         later = than.partitions.get(key)
         shared = (
             set()
             if later is None
-            else {id(page) for page in later.index.pages if page.base_offset >= max(later.start, one.start)}
+            else {
+                id(page)
+                for page in later.index.pages
+                if page.base_offset >= max(later.start, partition.start)
+            }
         )
         visited[key] = shared
-        yield from sealed.rows((page for page in one.index.pages if id(page) not in shared), one.start)
-        yield from Index(tail=one.index.tail).scan(one.start)
+        yield from sealed.rows(
+            (page for page in partition.index.pages if id(page) not in shared), partition.start
+        )
+        yield from Index(tail=partition.index.tail).scan(partition.start)
     for key, pin in pins(state):
         pages = (page for page in pin.pages if id(page) not in visited.get(key, ()))
         yield from sealed.rows(pages, pin.start, pin.end)

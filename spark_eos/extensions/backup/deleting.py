@@ -102,10 +102,10 @@ def delete_backups(
     opened = Repository.open(
         repository if isinstance(repository, Store) else open_store(repository, settings)
     )
-    chosen = tuple({one.id: one for one in map(opened.find, names)}.values())
-    for one in chosen:
-        opened.store.delete(f"{MANIFESTS}{one.id}.json")
-    return _free(opened, chosen, give_up_s, progress)
+    backups = tuple({backup.id: backup for backup in map(opened.find, names)}.values())
+    for backup in backups:
+        opened.store.delete(f"{MANIFESTS}{backup.id}.json")
+    return _free(opened, backups, give_up_s, progress)
 
 
 def vacuum_backups(
@@ -154,15 +154,15 @@ def _free(
     repository: Repository, deleted: tuple[Backup, ...], give_up_s: float, progress: Progress | None
 ) -> Freed:
     store = repository.store
-    given_up = tuple(one for one in repository.running() if _is_dead(repository, one, give_up_s))
-    given_up = tuple(one for one in given_up if repository.give_up(one))
+    given_up = tuple(run for run in repository.running() if _is_dead(repository, run, give_up_s))
+    given_up = tuple(run for run in given_up if repository.give_up(run))
     while True:
         objects = [*store.list(OBJECTS)]
         read = repository.ids()
         needed: set[str] = set()
-        for one in repository.backups(_refuse):
+        for backup in repository.backups(_refuse):
             try:
-                manifest = repository.load(one.id)
+                manifest = repository.load(backup.id)
             except ObjectNotFoundError:
                 continue  # Deleted since.
             needed.update(file.object_name for file in manifest.files)

@@ -36,7 +36,8 @@ class History:
 
     ``states`` are those after ``first`` (the earliest entry that may be restored) and after each entry since; ``added``
     are these entries. ``entries`` are the stored bytes that no earlier backup has, ``packs`` are those of earlier ones.
-    ``snapshots`` are the stored bytes by entry, with their states; an earlier backup has those of ``known``.
+    ``snapshots`` are the stored bytes by entry, with their states; ``earlier_snapshots`` are the entries
+    of those that an earlier backup has.
     """
 
     states: list[State] = field(default_factory=list)
@@ -44,7 +45,7 @@ class History:
     entries: dict[int, pa.Buffer] = field(default_factory=dict)
     packs: tuple[Pack, ...] = ()
     snapshots: dict[int, tuple[State, pa.Buffer]] = field(default_factory=dict)
-    known: frozenset[int] = frozenset()
+    earlier_snapshots: frozenset[int] = frozenset()
 
     @property
     def last(self) -> State:
@@ -79,15 +80,15 @@ def read_history(
         with suppress(_GapError, CorruptRecordError, ObjectNotFoundError):
             return _going_on(source, repository, earlier)
     while True:
-        found = _snapshots(source)
-        for seq in found[-1:] if newest else found:
+        seqs = _snapshots(source)
+        for seq in seqs[-1:] if newest else seqs:
             with suppress(_GapError, ObjectNotFoundError):
                 return _from_snapshot(source, seq)
-        if not found:
+        if not seqs:
             with suppress(_GapError):
                 return _from_snapshot(source, None)
         newer = _snapshots(source)
-        if newer == found:
+        if newer == seqs:
             raise CorruptRecordError(
                 f"the entries of {source.url} do not lead from a snapshot to its end: run eoslog verify {source.url}"
             )
@@ -107,24 +108,26 @@ def _going_on(source: Store, repository: Repository, earlier: Manifest) -> Histo
     store, last = repository.store, earlier.backup.last
     stored = {paths.snapshot_seq(file.name): file for file in earlier.files}
     base = max((seq for seq in stored if seq is not None), default=-1)
-    history = History(packs=earlier.packs, known=frozenset(seq for seq in stored if seq is not None))
+    history = History(
+        packs=earlier.packs, earlier_snapshots=frozenset(seq for seq in stored if seq is not None)
+    )
     if base >= 0:
         data = store.read(stored[base].object_name)
         state = decode_snapshot(data, base, f"{store.url}/{stored[base].object_name}")
         history.states = [state]
         history.snapshots[base] = state, data
-    end, kept = None, []
+    last_data, packs = None, []
     for pack in sorted(earlier.packs, key=lambda pack: pack.first):
         after = pack.first + len(pack.sizes)
         if after <= base and pack.first:
             continue  # The snapshot covers these entries.
-        kept.append(pack)
+        packs.append(pack)
         if after <= base and after == 1:
             continue  # The pack has entry 0 alone. It stays in the backup; the states begin later.
         for seq, data in split(store, pack):
             if after <= base:  # The snapshot covers all of the pack but entry 0, which each log needs.
                 history.entries[0] = data
-                kept.pop()
+                packs.pop()
                 break
             history.entries[seq] = data
             if seq == (history.states[-1].seq if history.states else -1) + 1:
@@ -132,14 +135,14 @@ def _going_on(source: Store, repository: Repository, earlier: Manifest) -> Histo
                     data, seq, f"{store.url}/{pack.file.object_name}", keep=seq > earlier.backup.first
                 )
             if seq == last:
-                end = data
-    if end is None or not history.states or history.last.seq != last:
+                last_data = data
+    if last_data is None or not history.states or history.last.seq != last:
         raise _GapError
     name = paths.entry(last, earlier.per_folder)
-    if source.read(name) != end:
+    if source.read(name) != last_data:
         raise _GapError  # The entry is retired, or the log was replaced by one with another history.
     _follow(source, history, _snapshots(source))
-    history.packs = _merged(kept, history)
+    history.packs = _merged(packs, history)
     return history
 
 
@@ -149,14 +152,14 @@ def _merged(packs: list[Pack], history: History) -> tuple[Pack, ...]:
     The last packs become part of the new one as long as each has at most as many entries as come after it. So there are
     few packs after any number of backups, and each entry is stored again a few times only.
     """
-    left = [*packs]
+    remaining = [*packs]
     new = history.last.seq + 1 - (packs[-1].first + len(packs[-1].sizes)) if packs else 0
-    while new > 0 and left and left[-1].first and len(left[-1].sizes) <= new:
-        new += len(left.pop().sizes)
-    for pack in left:
+    while new > 0 and remaining and remaining[-1].first and len(remaining[-1].sizes) <= new:
+        new += len(remaining.pop().sizes)
+    for pack in remaining:
         for seq in range(pack.first, pack.first + len(pack.sizes)):
             history.entries.pop(seq, None)
-    return (*left,)
+    return (*remaining,)
 
 
 def _from_snapshot(source: Store, seq: int | None) -> History:
@@ -204,15 +207,15 @@ def _follow(source: Store, history: History, stored: list[int]) -> None:
         if history.states[0].seq <= at <= state.seq and at not in history.snapshots:
             with suppress(EosLogError):
                 data = source.read(paths.snapshot(at))
-                found = decode_snapshot(data, at, f"{source.url}/{paths.snapshot(at)}")
-                if found.lineage == history.states[at - history.states[0].seq].lineage:
-                    history.snapshots[at] = found, data
+                snapshot = decode_snapshot(data, at, f"{source.url}/{paths.snapshot(at)}")
+                if snapshot.lineage == history.states[at - history.states[0].seq].lineage:
+                    history.snapshots[at] = snapshot, data
             break
 
 
 def _snapshots(source: Store) -> list[int]:
-    found = (paths.snapshot_seq(info.name) for info in source.list(paths.SNAPSHOTS))
-    return sorted(seq for seq in found if seq is not None)
+    seqs = (paths.snapshot_seq(info.name) for info in source.list(paths.SNAPSHOTS))
+    return sorted(seq for seq in seqs if seq is not None)
 
 
 def added_rows(before: State, entry: Entry, after: State, load: Load) -> Iterator[IndexRow]:
@@ -233,9 +236,9 @@ def added_rows(before: State, entry: Entry, after: State, load: Load) -> Iterato
                 if replaced is not None:
                     yield from _between(replaced, action.base_offset, action.next_offset, load)
     for key in sorted(keys):
-        partition, known = after.partitions.get(key), before.partitions.get(key)
+        partition, earlier = after.partitions.get(key), before.partitions.get(key)
         if partition is not None:
-            yield from partition.index.scan(0 if known is None else known.end, load)
+            yield from partition.index.scan(0 if earlier is None else earlier.end, load)
 
 
 def _between(partition: Any, first: int, end: int, load: Load) -> Iterator[IndexRow]:

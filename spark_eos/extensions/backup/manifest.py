@@ -199,13 +199,13 @@ def _head(data: bytes, where: str) -> dict[str, Any]:
         raise UnsupportedVersionError(
             f"{where} has format version {version}; this spark_eos reads versions up to {VERSION}: upgrade it"
         )
-    found: dict[str, Any] = head
-    return found
+    fields: dict[str, Any] = head
+    return fields
 
 
 def _typed(head: dict[str, Any], name: str) -> Any:
-    wanted = str if Backup.__dataclass_fields__[name].type == "str" else int
-    if type(head[name]) is not wanted:
+    type_ = str if Backup.__dataclass_fields__[name].type == "str" else int
+    if type(head[name]) is not type_:
         raise TypeError(f"{name} is {head[name]!r}")
     return head[name]
 

@@ -86,8 +86,8 @@ class Repository:
                 f"{store.url} is no repository of backups: it has no {MARK}. Check the path; eoslog backup makes one"
             ) from None
         try:
-            found = json.loads(data)
-            version, log_id = int(found["version"]), str(found["log_id"])
+            mark = json.loads(data)
+            version, log_id = int(mark["version"]), str(mark["log_id"])
         except (ValueError, TypeError, KeyError) as error:
             raise CorruptRecordError(
                 f"{store.url}/{MARK} is damaged ({error}): back up into a new place"
@@ -103,11 +103,11 @@ class Repository:
     def open_or_create(store: Store, log_id: str, clock: Clock) -> Repository:
         """The repository for a log, made in an empty place. Raises `LogExistsError` if it is that of another log."""
         if not is_there(store, MARK):
-            other = next((info.name for info in store.list("") if info.name[0] not in "_."), None)
-            if other not in {None, MARK} and not is_there(store, MARK):
+            foreign_name = next((info.name for info in store.list("") if info.name[0] not in "_."), None)
+            if foreign_name not in {None, MARK} and not is_there(store, MARK):
                 raise NotALogError(
-                    f"{store.url} is no repository of backups, and not empty (it holds {other!r}): choose an empty "
-                    "folder or prefix"
+                    f"{store.url} is no repository of backups, and not empty (it holds {foreign_name!r}): choose an "
+                    "empty folder or prefix"
                 )
             probe(store, clock.unique())
             mark = {"format": "eoslog-backups", "version": VERSION, "log_id": log_id}
@@ -136,14 +136,14 @@ class Repository:
 
         ``damaged`` is called with the id of each whose manifest is none, and why. None: they are passed over.
         """
-        found = [*self._summaries(self.ids(), damaged)]
-        return sorted(found, key=lambda backup: (backup.created_ms, backup.id))
+        summaries = [*self._summaries(self.ids(), damaged)]
+        return sorted(summaries, key=lambda backup: (backup.created_ms, backup.id))
 
     def _summaries(
         self, ids: Iterable[str], damaged: Callable[[str, CorruptRecordError], None] | None = None
     ) -> Iterator[Backup]:
-        for one in ids:
-            name = f"{MANIFESTS}{one}.json"
+        for backup_id in ids:
+            name = f"{MANIFESTS}{backup_id}.json"
             try:
                 data = self.store.read(name, 0, _HEAD).to_pybytes()
                 if b"\n" not in data:
@@ -153,20 +153,20 @@ class Repository:
             try:
                 summary = summary_of(data, f"{self.store.url}/{name}")
             except CorruptRecordError as error:
-                (damaged or _pass_over)(one, error)
+                (damaged or _pass_over)(backup_id, error)
                 continue
             if summary is not None:
                 yield summary
 
     def newest(self) -> Manifest | None:
         """The newest manifest that can be read; older ones are not looked at. Raises `UnsupportedVersionError`."""
-        for one in reversed(self.ids()):
+        for backup_id in reversed(self.ids()):
             try:
-                return self.load(one)
+                return self.load(backup_id)
             except ObjectNotFoundError:
                 continue  # Deleted since.
             except CorruptRecordError as error:
-                _pass_over(one, error)  # Or it was given up.
+                _pass_over(backup_id, error)  # Or it was given up.
         return None
 
     def load(self, backup_id: str) -> Manifest:
@@ -177,15 +177,17 @@ class Repository:
     def find(self, name: str) -> Backup:
         """The backup of this name or id. Raises `ConfigError`, with the names that there are."""
         backups = self.backups()
-        found = [one for one in backups if name == one.id] or [one for one in backups if name == one.name]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            ids = ", ".join(one.id for one in found)
+        matches = [backup for backup in backups if name == backup.id] or [
+            backup for backup in backups if name == backup.name
+        ]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            ids = ", ".join(backup.id for backup in matches)
             raise ConfigError(
                 f"{self.store.url} has several backups named {name!r}: give an id, one of {ids}"
             )
-        names = ", ".join(one.name for one in backups) or "none at all"
+        names = ", ".join(backup.name for backup in backups) or "none at all"
         raise ConfigError(f"{self.store.url} has no backup {name!r}; it has {names}")
 
     # -- A backup under way -------------------------------------------------------------------------------
@@ -204,7 +206,8 @@ class Repository:
         backup_id = f"{stamp}.{created_ms % 1000:03d}Z-{clock.unique()[-4:].hex()}{end}"
         run = Run(backup_id, name or backup_id, created_ms)
         if name is not None and any(
-            one.name == name for one in self._summaries([one for one in self.ids() if _may_have(one, name)])
+            backup.name == name
+            for backup in self._summaries([id_ for id_ in self.ids() if _may_have(id_, name)])
         ):
             raise ConfigError(
                 f"{self.store.url} has a backup named {name!r} already: choose another name, or delete that one with "
@@ -251,9 +254,9 @@ class Repository:
 
         def beat() -> None:
             nonlocal last
-            now = SYSTEM.monotonic()
-            if now - last >= _BEAT_S:
-                last = now
+            now_s = SYSTEM.monotonic()
+            if now_s - last >= _BEAT_S:
+                last = now_s
                 self.store.overwrite(f"{RUNNING}{run.id}", json.dumps({"name": run.name}).encode())
 
         return beat
@@ -283,23 +286,23 @@ def put(store: Store, name: str, data: Data) -> None:
     Raises `ObjectExistsError` if it holds something else. A create whose outcome is unknown is repeated: only that
     decides it.
     """
-    for left in reversed(range(_TRIES)):
+    for tries_left in reversed(range(_TRIES)):
         try:
             store.create(name, data)
         except ObjectExistsError:
             try:
-                found = store.read(name)
+                stored = store.read(name)
             except ObjectNotFoundError:  # The store refused a free name.
-                if left:
+                if tries_left:
                     continue
                 raise StoreUnavailableError(
                     f"{store.url}/{name} could not be created, as if it existed, and is not there: try again"
                 ) from None
-            if bytes(found) != bytes(data):
+            if bytes(stored) != bytes(data):
                 raise
             return
         except OutcomeUnknownError:
-            if not left:
+            if not tries_left:
                 raise
         else:
             return

@@ -96,10 +96,10 @@ def restore_log(
     if to_entry is not None and to_time_ms is not None:
         raise ConfigError("restore to an entry or to a time, not to both")
     opened = Repository.open(store)
-    chosen = _choose(opened, backup, to_entry, to_time_ms)
-    manifest = opened.load(chosen.id)
-    last = chosen.last if to_entry is None else to_entry
-    if to_time_ms is not None and to_time_ms < chosen.last_ms:
+    source = _choose(opened, backup, to_entry, to_time_ms)
+    manifest = opened.load(source.id)
+    last = source.last if to_entry is None else to_entry
+    if to_time_ms is not None and to_time_ms < source.last_ms:
         last = entry_at_time(Log.open(BackupView(store, manifest)), to_time_ms)
     view = BackupView(store, manifest, last)
     return copy_log(
@@ -108,7 +108,7 @@ def restore_log(
         found or _silent,
         quick=quick,
         progress=progress,
-        mark={"log_id": chosen.log_id, "backup": chosen.id, "entry": last},
+        mark={"log_id": source.log_id, "backup": source.id, "entry": last},
     )
 
 
@@ -118,20 +118,20 @@ def _choose(repository: Repository, name: str | None, entry: int | None, time_ms
     backups = repository.backups() if name is None else [repository.find(name)]
     if not backups:
         raise ConfigError(f"{url} has no backup: an eoslog backup has begun there, and none was finished")
-    for one in reversed(backups):
-        if entry is not None and one.first <= entry <= one.last:
-            return one
-        if time_ms is not None and one.first_ms <= time_ms <= max(one.created_ms, one.last_ms):
-            return one
+    for backup in reversed(backups):
+        if entry is not None and backup.first <= entry <= backup.last:
+            return backup
+        if time_ms is not None and backup.first_ms <= time_ms <= max(backup.created_ms, backup.last_ms):
+            return backup
         if entry is None and time_ms is None:
-            return one
-    what = f"entry {entry}" if entry is not None else f"the time {iso(time_ms or 0)}"
+            return backup
+    subject = f"entry {entry}" if entry is not None else f"the time {iso(time_ms or 0)}"
     have = "; ".join(
-        f"{one.name}: entries {one.first} to {one.last}, of {iso(one.first_ms)} to "
-        f"{iso(max(one.created_ms, one.last_ms))}"
-        for one in backups[-10:]
+        f"{backup.name}: entries {backup.first} to {backup.last}, of {iso(backup.first_ms)} to "
+        f"{iso(max(backup.created_ms, backup.last_ms))}"
+        for backup in backups[-10:]
     )
-    raise ConfigError(f"no backup in {url} has {what}. They have: {have}")
+    raise ConfigError(f"no backup in {url} has {subject}. They have: {have}")
 
 
 def _silent(_finding: Finding) -> None:

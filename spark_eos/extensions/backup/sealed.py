@@ -18,12 +18,12 @@ class Sealed:
     """
 
     def __init__(
-        self, load: Load, known: Mapping[str, StoredFile], earlier: Mapping[str, tuple[str, ...]]
+        self, load: Load, stored_files: Mapping[str, StoredFile], earlier: Mapping[str, tuple[str, ...]]
     ) -> None:
-        """``earlier`` is ``inside`` of an earlier backup, ``known`` what the repository has of its files."""
+        """``earlier`` is ``inside`` of an earlier backup, ``stored_files`` what the repository has of its files."""
         self.inside: dict[str, tuple[str, ...]] = {}
         self._load = load
-        self._known = known
+        self._stored_files = stored_files
         self._earlier = earlier
 
     def names(self, pages: Iterable[IndexPage]) -> Iterator[str]:
@@ -54,36 +54,36 @@ class Sealed:
                 yield from self.rows(self._pages(page), start, end)
                 continue
             rows = [row for row in self._load(page) if isinstance(row, IndexRow)]
-            named = (row.file.name for row in rows if row.file is not None)
-            self.inside[paths.page(page)] = tuple(dict.fromkeys(named))
+            names = (row.file.name for row in rows if row.file is not None)
+            self.inside[paths.page(page)] = tuple(dict.fromkeys(names))
             for row in rows:
                 if row.next_offset > start and (end is None or row.base_offset < end):
                     yield row
 
     def _pages(self, page: IndexPage) -> list[IndexPage]:
-        found = [one for one in self._load(page) if isinstance(one, IndexPage)]
-        self.inside[paths.page(page)] = tuple(map(paths.page, found))
-        return found
+        pages = [inner for inner in self._load(page) if isinstance(inner, IndexPage)]
+        self.inside[paths.page(page)] = tuple(map(paths.page, pages))
+        return pages
 
     def _files(self, name: str) -> list[StoredFile] | None:
         """All files that a page and those in it name; None if one of them is not known."""
         inside = self._earlier.get(name)
         if inside is None:
             return None
-        found: list[StoredFile] = []
-        for one in inside:
-            if one.startswith(paths.INDEX):
-                below = self._files(one)
+        files: list[StoredFile] = []
+        for inner in inside:
+            if inner.startswith(paths.INDEX):
+                below = self._files(inner)
             else:
-                below = [self._known[one]] if one in self._known else None
+                below = [self._stored_files[inner]] if inner in self._stored_files else None
             if below is None:
                 return None
-            found += below
+            files += below
         self.inside[name] = inside
-        return found
+        return files
 
     def _below(self, name: str) -> Iterator[str]:
-        for one in self.inside.get(name, ()):
-            if one.startswith(paths.INDEX):
-                yield one
-                yield from self._below(one)
+        for inner in self.inside.get(name, ()):
+            if inner.startswith(paths.INDEX):
+                yield inner
+                yield from self._below(inner)

@@ -44,8 +44,8 @@ def copy_file(
         check.feed(data)
         check.end()
         return store_bytes(target, owner, name, data)
-    known = source.size(name)
-    check, size = _compare(source, name, known, size, check), known
+    stored_size = source.size(name)
+    check, size = _compare(source, name, stored_size, size, check), stored_size
     digest = sha256()
     file = StoredFile(name, owner, size, "")
     with target.upload(file.object_name) as out:
@@ -58,12 +58,12 @@ def copy_file(
     return file._replace(sha256=digest.hexdigest())
 
 
-def _compare(source: Store, name: str, found: int, size: int | None, check: _Check) -> _Check:
+def _compare(source: Store, name: str, stored_size: int, size: int | None, check: _Check) -> _Check:
     """What checks the bytes: ``check``, and nothing for those of an encrypted file."""
-    if size is not None and found != size:
-        if is_stored_size(source, name, size, found):
+    if size is not None and stored_size != size:
+        if is_stored_size(source, name, size, stored_size):
             return _Check(f"{source.url}/{name}", ())
-        raise _damaged(f"{source.url}/{name}", f"has {found} bytes, not {size}")
+        raise _damaged(f"{source.url}/{name}", f"has {stored_size} bytes, not {size}")
     return check
 
 
@@ -72,36 +72,37 @@ class _Check:
 
     def __init__(self, where: str, parts: Iterable[Part]) -> None:
         self._where = where
-        self._left = sorted(parts, reverse=True)
+        self._waiting = sorted(parts, reverse=True)
         self._open: list[tuple[Part, int]] = []
         self._at = 0
 
     def feed(self, data: pa.Buffer) -> None:
         end = self._at + data.size
-        while self._left and self._left[-1].position < end:
-            self._open.append((self._left.pop(), 0))
+        while self._waiting and self._waiting[-1].position < end:
+            self._open.append((self._waiting.pop(), 0))
         still = []
         for part, crc in self._open:
             first = max(part.position, self._at) - self._at
             last = min(part.position + part.length, end) - self._at
-            found = google_crc32c.extend(crc, bytes(data.slice(first, last - first)))
+            new_crc = google_crc32c.extend(crc, bytes(data.slice(first, last - first)))
             if part.position + part.length > end:
-                still.append((part, found))
-            elif found != part.crc:
+                still.append((part, new_crc))
+            elif new_crc != part.crc:
                 raise _damaged(
                     self._where,
-                    f"bytes {part.position} to {part.position + part.length}: CRC32C is 0x{found:08x}, not "
+                    f"bytes {part.position} to {part.position + part.length}: CRC32C is 0x{new_crc:08x}, not "
                     f"0x{part.crc:08x}",
                 )
         self._open = still
         self._at = end
 
     def end(self) -> None:
-        for part in (*(part for part, _ in self._open), *self._left):
+        for part in (*(part for part, _ in self._open), *self._waiting):
             raise _damaged(self._where, f"ends before byte {part.position + part.length}")
 
 
-def _damaged(where: str, what: str) -> CorruptRecordError:
+def _damaged(where: str, problem: str) -> CorruptRecordError:
     return CorruptRecordError(
-        f"{where}: {what}. The log itself is damaged: run eoslog verify on it. Nothing of this backup can be restored"
+        f"{where}: {problem}. The log itself is damaged: run eoslog verify on it. Nothing of this backup can be "
+        "restored"
     )

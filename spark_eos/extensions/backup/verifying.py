@@ -88,9 +88,9 @@ def verify_backups(
     store = repository if isinstance(repository, Store) else open_store(repository, settings)
     opened = Repository.open(store)
     work = _Verifier(store, opened, found, progress)
-    chosen = [opened.find(name) for name in names] or opened.backups(work.lost)
-    for one in chosen:
-        work.backup(one, quick=quick)
+    backups = [opened.find(name) for name in names] or opened.backups(work.lost)
+    for backup in backups:
+        work.backup(backup, quick=quick)
     return Verified(tuple(work.whole), tuple(work.damaged), work.files, work.bytes)
 
 
@@ -99,12 +99,12 @@ class _Verifier:
         self,
         store: Store,
         repository: Repository,
-        found: Callable[[Finding], None],
+        report: Callable[[Finding], None],
         progress: Progress | None,
     ) -> None:
         self._store = store
         self._repository = repository
-        self._found = found
+        self._report = report
         self._progress = progress
         self._problems: dict[str, str] = {}
         self._sizes = {info.name: info.size for info in store.list(OBJECTS)}
@@ -113,16 +113,16 @@ class _Verifier:
         self.files = self.bytes = 0
 
     def lost(self, backup_id: str, error: CorruptRecordError) -> None:
-        self._found(Finding(Verdict.WRONG, f"{MANIFESTS}{backup_id}.json", str(error), _LOST))
+        self._report(Finding(Verdict.WRONG, f"{MANIFESTS}{backup_id}.json", str(error), _LOST))
         self.damaged.append(backup_id)
 
-    def backup(self, one: Backup, *, quick: bool) -> None:
+    def backup(self, backup: Backup, *, quick: bool) -> None:
         try:
-            manifest = self._repository.load(one.id)
+            manifest = self._repository.load(backup.id)
         except ObjectNotFoundError:
             return  # Deleted since.
         except CorruptRecordError as error:
-            self.lost(one.id, error)
+            self.lost(backup.id, error)
             return
         files = [*manifest.files, *(pack.file for pack in manifest.packs)]
         bad = 0
@@ -130,14 +130,14 @@ class _Verifier:
             problem = self._problem(file, quick=quick)
             if problem:
                 bad += 1
-                self._wrong(file.object_name, f"{problem}; backup {one.name} needs it")
+                self._wrong(file.object_name, f"{problem}; backup {backup.name} needs it")
             if self._progress is not None:
-                self._progress(f"backup {one.name}", number, len(files))
+                self._progress(f"backup {backup.name}", number, len(files))
         if not bad and not quick:
             # That the bytes are those of the log is known: what is left is that they make a log.
             summary = verify(BackupView(self._store, manifest), self._of_the_log, quick=True)
             bad = not summary.is_sound
-        (self.damaged if bad else self.whole).append(one.name)
+        (self.damaged if bad else self.whole).append(backup.name)
 
     def _problem(self, file: StoredFile, *, quick: bool) -> str:
         """What is the matter with an object; looked at once, though several backups need it."""
@@ -166,7 +166,7 @@ class _Verifier:
 
     def _of_the_log(self, finding: Finding) -> None:
         if finding.verdict is not Verdict.NOTE:
-            self._found(finding)
+            self._report(finding)
 
     def _wrong(self, name: str, text: str) -> None:
-        self._found(Finding(Verdict.WRONG, name, text, _REMEDY))
+        self._report(Finding(Verdict.WRONG, name, text, _REMEDY))

@@ -43,7 +43,7 @@ class BackupView(Store):
                     self._entries[paths.entry(seq, manifest.per_folder)] = pack, at, size
                 at += size
         self._lock = threading.Lock()
-        self._held: tuple[Pack | None, pa.Buffer] = (None, pa.py_buffer(b""))
+        self._last_pack: tuple[Pack | None, pa.Buffer] = (None, pa.py_buffer(b""))
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         """As `Store.read`; what is read as a whole is compared with its checksum."""
@@ -85,10 +85,10 @@ class BackupView(Store):
 
     def _pack(self, pack: Pack) -> pa.Buffer:
         with self._lock:
-            held, data = self._held
-            if held is not pack:
+            last_pack, data = self._last_pack
+            if last_pack is not pack:
                 data = self._whole(pack.file)
-                self._held = pack, data
+                self._last_pack = pack, data
             return data
 
     def _whole(self, file: StoredFile) -> pa.Buffer:
@@ -127,9 +127,9 @@ class BackupView(Store):
         )
 
 
-def damaged(store: Store, name: str, file: StoredFile, what: str) -> CorruptRecordError:
+def damaged(store: Store, name: str, file: StoredFile, problem: str) -> CorruptRecordError:
     """The error for an object of a backup."""
     return CorruptRecordError(
-        f"{store.url}/{file.object_name} {what}: backup {name} is not whole any more. eoslog backups verify "
+        f"{store.url}/{file.object_name} {problem}: backup {name} is not whole any more. eoslog backups verify "
         f"{store.url} tells which ones are; restore from one of these, and back up again"
     )
