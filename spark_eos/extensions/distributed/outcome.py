@@ -108,13 +108,15 @@ def ended(log: Log, token: TransactionToken) -> Ended | None:
             state = step.before
             for request in step.entry.requests:
                 state, outcome = apply(state, request)
-                ends = [one for one in request.actions if isinstance(one, EndTransaction)]
-                if not isinstance(outcome, Accepted) or token.stamp not in [one.producer for one in ends]:
+                ends = [action for action in request.actions if isinstance(action, EndTransaction)]
+                if not isinstance(outcome, Accepted) or token.stamp not in [
+                    action.producer for action in ends
+                ]:
                     continue
-                if any(one.producer == token.stamp and not one.commit for one in ends):
+                if any(action.producer == token.stamp and not action.commit for action in ends):
                     return Ended(Outcome.ABORTED)
-                appends = [one for one in request.actions if isinstance(one, AppendBatches)]
-                names = frozenset(staged.file.name for one in appends for staged in one.files)
+                appends = [action for action in request.actions if isinstance(action, AppendBatches)]
+                names = frozenset(staged.file.name for action in appends for staged in action.files)
                 return Ended(Outcome.COMMITTED, names)
     except InvalidRequestError:
         return None  # They are being retired.
@@ -129,13 +131,13 @@ def was_committed_with(log: Log, token: TransactionToken, files: frozenset[str])
     outcome = outcome_of(log.state, token)
     if outcome not in {Outcome.COMMITTED, Outcome.UNKNOWN}:
         return False
-    found = ended(log, token)
-    if found is None:
+    ending = ended(log, token)
+    if ending is None:
         return outcome is Outcome.COMMITTED
-    if found.outcome is Outcome.COMMITTED and found.files != files:
+    if ending.outcome is Outcome.COMMITTED and ending.files != files:
         raise InvalidTxnStateError(
             f"transaction {token.number} of transactional.id {token.transactional_id!r} was committed before, with "
-            f"other receipts: they have {len(found.files - files)} files that these do not have, and these have "
-            f"{len(files - found.files)} others, which are not in the log"
+            f"other receipts: they have {len(ending.files - files)} files that these do not have, and these have "
+            f"{len(files - ending.files)} others, which are not in the log"
         )
-    return found.outcome is Outcome.COMMITTED
+    return ending.outcome is Outcome.COMMITTED

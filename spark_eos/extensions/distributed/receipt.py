@@ -67,10 +67,10 @@ class StagedReceipt(NamedTuple):
     @property
     def records(self) -> dict[str, int]:
         """How many records it has, by topic."""
-        found = {topic: 0 for topic, _ in self.topics}
+        counts = {topic: 0 for topic, _ in self.topics}
         for staged in self.files:
-            found[staged.topic] += sum(batch.count for batch in staged.batches)
-        return found
+            counts[staged.topic] += sum(batch.count for batch in staged.batches)
+        return counts
 
     def __str__(self) -> str:
         return pack(_MARK, [*self])  # Named tuples are JSON's arrays.
@@ -115,8 +115,8 @@ class StagedReceipt(NamedTuple):
 
 
 def _file(stored: Any) -> StagedFile:
-    topic, (name, size, version, omitted, *rest), batches = stored
-    file = FileRef(str(name), int(size), int(version), tuple(map(str, omitted)), *rest)
+    topic, (name, size, version, omitted, *newer_fields), batches = stored
+    file = FileRef(str(name), int(size), int(version), tuple(map(str, omitted)), *newer_fields)
     return StagedFile(str(topic), file, tuple(BatchRef(*map(int, batch)) for batch in batches))
 
 
@@ -129,22 +129,28 @@ def _offsets(stored: Any) -> GroupOffsets:
     )
 
 
-def check_receipts(token: TransactionToken, given: Iterable[StagedReceipt | str]) -> list[StagedReceipt]:
+def check_receipts(
+    token: TransactionToken, raw_receipts: Iterable[StagedReceipt | str]
+) -> list[StagedReceipt]:
     """The receipts, each of this very transaction. Raises `InvalidRequestError`, naming the task of another one."""
-    receipts = [one if isinstance(one, StagedReceipt) else StagedReceipt.parse(str(one)) for one in given]
-    for one in receipts:
-        if (one.log_id, one.stamp) != (token.log_id, token.stamp):
+    receipts = [
+        receipt if isinstance(receipt, StagedReceipt) else StagedReceipt.parse(str(receipt))
+        for receipt in raw_receipts
+    ]
+    for receipt in receipts:
+        if (receipt.log_id, receipt.stamp) != (token.log_id, token.stamp):
             raise InvalidRequestError(
-                f"the receipt of task {one.task!r} is of another transaction (producer {one.stamp.producer_id}, epoch "
-                f"{one.stamp.epoch}, log {one.log_id}), and this is producer {token.producer_id}, epoch "
-                f"{token.epoch}, log {token.log_id}. Nothing was committed. Run the task again with this token"
+                f"the receipt of task {receipt.task!r} is of another transaction (producer "
+                f"{receipt.stamp.producer_id}, epoch {receipt.stamp.epoch}, log {receipt.log_id}), and this is "
+                f"producer {token.producer_id}, epoch {token.epoch}, log {token.log_id}. Nothing was committed. Run "
+                "the task again with this token"
             )
     return receipts
 
 
 def first_of_each_task(receipts: Iterable[StagedReceipt]) -> tuple[StagedReceipt, ...]:
     """The first receipt of each task, in the order given: later ones are of attempts that did the work again."""
-    chosen: dict[str, StagedReceipt] = {}
-    for one in receipts:
-        chosen.setdefault(one.task, one)
-    return tuple(chosen.values())
+    by_task: dict[str, StagedReceipt] = {}
+    for receipt in receipts:
+        by_task.setdefault(receipt.task, receipt)
+    return tuple(by_task.values())

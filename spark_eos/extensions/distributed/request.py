@@ -25,7 +25,7 @@ __all__ = ["actions_of", "check_age", "files_of", "has_version"]
 
 def files_of(receipts: Sequence[StagedReceipt]) -> tuple[StagedFile, ...]:
     """All files, in the order of the receipts: rows of a partition get their offsets in this order."""
-    return tuple(staged for one in receipts for staged in one.files)
+    return tuple(staged for receipt in receipts for staged in receipt.files)
 
 
 def has_version(state: State, token: TransactionToken) -> bool:
@@ -40,14 +40,14 @@ def actions_of(token: TransactionToken, receipts: Sequence[StagedReceipt]) -> tu
     Raises `InvalidRequestError` if two receipts commit different offsets of a partition.
     """
     stamp, files = token.stamp, files_of(receipts)
-    used = {staged.topic for staged in files}
-    topics = sorted({pair for one in receipts for pair in one.topics if pair[0] in used})
+    names = {staged.topic for staged in files}
+    topics = sorted({pair for receipt in receipts for pair in receipt.topics if pair[0] in names})
     return (
         *_version(token),
         *((AppendBatches(stamp, tuple(topics), files),) if files else ()),
         *(
-            CommitOffsets(one.group, one.offsets, stamp, one.member)
-            for one in _merged(offsets for receipt in receipts for offsets in receipt.offsets)
+            CommitOffsets(group_offsets.group, group_offsets.offsets, stamp, group_offsets.member)
+            for group_offsets in _merged(offsets for receipt in receipts for offsets in receipt.offsets)
         ),
         EndTransaction(stamp, commit=True),
     )
@@ -56,9 +56,9 @@ def actions_of(token: TransactionToken, receipts: Sequence[StagedReceipt]) -> tu
 def check_age(state: State, receipts: Sequence[StagedReceipt]) -> None:
     """Raise `StagedFileExpiredError` with the tasks whose files vacuum may have removed."""
     old = [
-        one.task
-        for one in receipts
-        if any(staged_at(staged.file.name) < state.staging_floor for staged in one.files)
+        receipt.task
+        for receipt in receipts
+        if any(staged_at(staged.file.name) < state.staging_floor for staged in receipt.files)
     ]
     if old:
         raise StagedFileExpiredError(
@@ -77,19 +77,21 @@ def _version(token: TransactionToken) -> tuple[SetAppVersion, ...]:
 
 def _merged(offsets: Iterable[GroupOffsets]) -> list[GroupOffsets]:
     """One for each group."""
-    found: dict[str, tuple[GroupOffsets, dict[tuple[str, str, int], PartitionOffset]]] = {}
-    for one in offsets:
-        first, places = found.setdefault(one.group, (one, {}))
-        if first.member != one.member:
+    by_group: dict[str, tuple[GroupOffsets, dict[tuple[str, str, int], PartitionOffset]]] = {}
+    for group_offsets in offsets:
+        first, places = by_group.setdefault(group_offsets.group, (group_offsets, {}))
+        if first.member != group_offsets.member:
             raise InvalidRequestError(
-                f"two receipts commit offsets of group {one.group!r} as different members: {first.member} and "
-                f"{one.member}. Nothing was committed. Let one task commit the offsets of a group with members"
+                f"two receipts commit offsets of group {group_offsets.group!r} as different members: {first.member} "
+                f"and {group_offsets.member}. Nothing was committed. Let one task commit the offsets of a group with "
+                "members"
             )
-        for at in one.offsets:
-            known = places.setdefault((at.topic, at.topic_id, at.partition), at)
-            if known != at:
+        for at in group_offsets.offsets:
+            earlier = places.setdefault((at.topic, at.topic_id, at.partition), at)
+            if earlier != at:
                 raise InvalidRequestError(
-                    f"two receipts commit different offsets of group {one.group!r} for {at.topic}-{at.partition}: "
-                    f"{known.offset} and {at.offset}. Nothing was committed. Let one task read a partition"
+                    f"two receipts commit different offsets of group {group_offsets.group!r} for "
+                    f"{at.topic}-{at.partition}: {earlier.offset} and {at.offset}. Nothing was committed. Let one task "
+                    "read a partition"
                 )
-    return [first._replace(offsets=tuple(places.values())) for first, places in found.values()]
+    return [first._replace(offsets=tuple(places.values())) for first, places in by_group.values()]

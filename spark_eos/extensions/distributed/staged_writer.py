@@ -109,14 +109,14 @@ class StagedWriter(OfOneProcess):
         super().__init__()
         self._token = as_token(token)
         self._task = str(task)
-        given = given_settings(PRODUCER, config, settings)
-        if "transactional.id" in given:
+        options = given_settings(PRODUCER, config, settings)
+        if "transactional.id" in options:
             raise ConfigError(
                 "transactional.id is the transaction's, and its token has it: leave it out of a StagedWriter"
             )
-        log = newest(self._token.url if url is None else url, given)
+        log = newest(self._token.url if url is None else url, options)
         require_open(log.state, self._token)
-        self._producer = StagingProducer(log, split_settings(given)[0], self._token, self._task)
+        self._producer = StagingProducer(log, split_settings(options)[0], self._token, self._task)
         self._receipt: StagedReceipt | None = None
         self._lock = Lock()
         self._running = 0
@@ -206,11 +206,11 @@ class StagedWriter(OfOneProcess):
                 self.send(topic, **{"partition": partition, **record})
             return
         names = frozenset(schema.names)
-        while found := [*islice(records, _RECORDS)]:
-            for record in found:
+        while block := [*islice(records, _RECORDS)]:
+            for record in block:
                 self._check_names(topic, record, names)
             try:
-                table = pa.Table.from_pylist([dict(record) for record in found], schema=schema)
+                table = pa.Table.from_pylist([dict(record) for record in block], schema=schema)
             except (pa.ArrowException, TypeError, ValueError) as error:
                 raise SchemaMismatchError(
                     f"records do not fit the columns of topic {topic!r}: {error}"
@@ -313,7 +313,7 @@ class StagedWriter(OfOneProcess):
     @staticmethod
     def _check_names(topic: str, record: Mapping[str, Any], names: frozenset[str]) -> None:
         if not names.issuperset(record):
-            other = min(set(record) - names)
+            name = min(set(record) - names)
             raise SchemaMismatchError(
-                f"a record for topic {topic!r} has {other!r}, which is none of: {', '.join(sorted(names))}"
+                f"a record for topic {topic!r} has {name!r}, which is none of: {', '.join(sorted(names))}"
             )

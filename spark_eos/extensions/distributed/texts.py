@@ -22,8 +22,8 @@ def unpack(mark: str, text: str, noun: str) -> Any:
     """The content of a text of `pack`. Raises `InvalidRequestError` if it is another text, or a part of one."""
     if not isinstance(text, str):
         raise InvalidRequestError(f"{text!r} is not a {noun}: give its text")
-    found, _, body = text.strip().partition(".")
-    if found != mark:
+    prefix, _, body = text.strip().partition(".")
+    if prefix != mark:
         raise InvalidRequestError(f"{text[:40]!r} is not a {noun}: it does not begin with {mark + '.'!r}")
     try:
         data = base64.b64decode(body + "=" * (-len(body) % 4), b"-_", validate=True)

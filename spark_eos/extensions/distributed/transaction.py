@@ -146,22 +146,22 @@ class DistributedTransaction:
         NotALogError
             There is no log, and it may not be created.
         """
-        given = given_settings(PRODUCER, config, settings)
-        read = producer_config({**given, "transactional.id": transactional_id})
+        options = given_settings(PRODUCER, config, settings)
+        values = producer_config({**options, "transactional.id": transactional_id})
         if (txn_app_id is None) is not (txn_version is None) or txn_app_id == "":
             raise ConfigError(
                 f"txn_app_id={txn_app_id!r} and txn_version={txn_version!r}: give both of them, or none"
             )
-        log = newest(url, given, create=read["auto.create.topics.enable"])
-        log = log if read["auto.maintenance.enable"] else log.without_maintenance()
-        begun = init_producer_id(
+        log = newest(url, options, create=values["auto.create.topics.enable"])
+        log = log if values["auto.maintenance.enable"] else log.without_maintenance()
+        commit = init_producer_id(
             log,
             transactional_id,
             _TIMEOUT_MS,
-            writer=read["client.id"] or transactional_id,
+            writer=values["client.id"] or transactional_id,
             request_id=log.clock.unique(),
         )
-        stamp: ProducerStamp = begun.results[0]
+        stamp: ProducerStamp = commit.results[0]
         token = TransactionToken(
             log.url,
             log.log_id,
@@ -169,7 +169,7 @@ class DistributedTransaction:
             stamp.producer_id,
             stamp.epoch,
             stamp.number + 1,
-            begun.seq,
+            commit.seq,
             txn_app_id,
             txn_version,
         )
@@ -211,13 +211,13 @@ class DistributedTransaction:
         ConfigError
             A setting is wrong.
         """
-        named = as_token(token)
-        given = given_settings(PRODUCER, config, settings)
-        read = producer_config({**given, "transactional.id": named.transactional_id})
-        log = newest(named.url if url is None else url, given)
-        log = log if read["auto.maintenance.enable"] else log.without_maintenance()
-        outcome_of(log.state, named)
-        return cls(log, named)
+        own_token = as_token(token)
+        options = given_settings(PRODUCER, config, settings)
+        values = producer_config({**options, "transactional.id": own_token.transactional_id})
+        log = newest(own_token.url if url is None else url, options)
+        log = log if values["auto.maintenance.enable"] else log.without_maintenance()
+        outcome_of(log.state, own_token)
+        return cls(log, own_token)
 
     @property
     def token(self) -> TransactionToken:
@@ -241,8 +241,8 @@ class DistributedTransaction:
         """
         outcome = outcome_of(self._log.follow(), self._token)
         if outcome is Outcome.UNKNOWN:
-            found = ended(self._log, self._token)
-            outcome = outcome if found is None else found.outcome
+            ending = ended(self._log, self._token)
+            outcome = outcome if ending is None else ending.outcome
         return outcome.value
 
     def commit(self, receipts: Iterable[StagedReceipt | str]) -> tuple[StagedReceipt, ...]:
