@@ -24,17 +24,17 @@ T = TypeVar("T")
 
 def log_of(configs: dict[str, Any]) -> str | os.PathLike[str] | Log:
     """Where the log is, taken from the settings: ``bootstrap_servers``. Raises `ConfigError`."""
-    given = configs.pop("bootstrap_servers", configs.pop("bootstrap.servers", None))
-    if isinstance(given, (list, tuple)) and len(given) == 1:
-        (given,) = given
-    if isinstance(given, (Log, os.PathLike)):
-        return given
-    if not isinstance(given, str) or not given or SERVER.fullmatch(given):
+    location = configs.pop("bootstrap_servers", configs.pop("bootstrap.servers", None))
+    if isinstance(location, (list, tuple)) and len(location) == 1:
+        (location,) = location
+    if isinstance(location, (Log, os.PathLike)):
+        return location
+    if not isinstance(location, str) or not location or SERVER.fullmatch(location):
         raise ConfigError(
-            f"bootstrap_servers={given!r}: there is no server; give the log's folder or URL, such as "
+            f"bootstrap_servers={location!r}: there is no server; give the log's folder or URL, such as "
             "bootstrap_servers='/data/log' or 's3://bucket/log'"
         )
-    return given
+    return location
 
 
 def renamed(configs: dict[str, Any]) -> dict[str, Any]:
@@ -193,9 +193,9 @@ class KafkaConsumer(Consumer):
         """The result of the call, waited for no longer than asked. A listener's own calls are not bounded."""
         if timeout_ms is None or self._users:
             return call()
-        found: list[T] = []
-        within(self._log.environment, timeout_ms / 1000, lambda: found.append(call()), name)
-        return found[0]
+        results: list[T] = []
+        within(self._log.environment, timeout_ms / 1000, lambda: results.append(call()), name)
+        return results[0]
 
     def poll(  # type: ignore[override]
         self, timeout_ms: float = 0, max_records: int | None = None
