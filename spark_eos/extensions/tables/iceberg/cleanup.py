@@ -85,7 +85,7 @@ class Cleanup:
             with suppress(OSError):
                 table.io.delete(path)
 
-    def _data_files(self, dead: list[Any], others: list[Any]) -> list[str]:
+    def _data_files(self, dead_manifests: list[Any], live_manifests: list[Any]) -> list[str]:
         """The files that manifests which go have had, and no other has."""
 
         def live(manifests: list[Any]) -> set[str]:
@@ -95,4 +95,6 @@ class Cleanup:
                 for entry in manifest.fetch_manifest_entry(self._table.io, discard_deleted=True)
             }
 
-        return sorted(path for path in live(dead) - live(others) if path.startswith(str(self._own)))
+        return sorted(
+            path for path in live(dead_manifests) - live(live_manifests) if path.startswith(str(self._own))
+        )
