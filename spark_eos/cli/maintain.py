@@ -225,8 +225,8 @@ def delete_records(
 
 def _offsets_of(path: str) -> dict[TopicPartition, int]:
     try:
-        listed = json.loads(Path(path).read_text(encoding="utf-8"))["partitions"]
-        return {TopicPartition(str(at["topic"]), int(at["partition"])): int(at["offset"]) for at in listed}
+        places = json.loads(Path(path).read_text(encoding="utf-8"))["partitions"]
+        return {TopicPartition(str(at["topic"]), int(at["partition"])): int(at["offset"]) for at in places}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
             f'{path} is not {{"partitions": [{{"topic": "t", "partition": 0, "offset": 7}}]}}: {error!r}'

@@ -50,14 +50,14 @@ def list_transactions(
     as_json: Json = False,
 ) -> None:
     """List the last transaction of every transactional id."""
-    listed = admin(url, command_config).list_transactions(
+    transactions = admin(url, command_config).list_transactions(
         commas(state), _numbers(producer_id), duration_filter, transactional_id_pattern
     )
     if as_json:
-        for transaction in listed:
+        for transaction in transactions:
             print_json(_as_json(transaction))
         return
-    rows = [(each.transactional_id, each.producer_id, each.state) for each in listed]
+    rows = [(each.transactional_id, each.producer_id, each.state) for each in transactions]
     print_table(TRANSACTIONS, rows)
 
 

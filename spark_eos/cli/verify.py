@@ -107,7 +107,7 @@ def _note(url: str, command_config: str | None, *, is_sound: bool) -> None:
 
 
 def _print_summary(summary: Summary, *, quick: bool) -> None:
-    read = "present" if quick else "read"
+    verb = "present" if quick else "read"
     print(
         f"entries: {summary.entries} read, {summary.retired} retired, up to entry {summary.last_entry}; "
         f"{counted(summary.refused_requests, 'refused request')} in them"
@@ -116,7 +116,7 @@ def _print_summary(summary: Summary, *, quick: bool) -> None:
     print(
         f"data: {counted(summary.batches, 'batch', 'batches')} of {counted(summary.partitions, 'partition')}, "
         f"{counted(summary.records, 'record')} in {counted(summary.files, 'file')} of "
-        f"{counted(summary.bytes, 'byte')}, {read}"
+        f"{counted(summary.bytes, 'byte')}, {verb}"
     )
     print(
         f"not referred to: {counted(summary.unreferenced_files, 'data file')} of "

@@ -102,11 +102,11 @@ def _sync(folder: Path) -> None:
 @cache
 def _of_this_process() -> Path:
     """Where there is no Spark, all is in one process."""
-    made, maker = tempfile.mkdtemp(prefix="eoslog-"), os.getpid()
+    folder, maker = tempfile.mkdtemp(prefix="eoslog-"), os.getpid()
 
     def remove() -> None:
         if os.getpid() == maker:  # Not at the end of a process that was forked from this one.
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(remove)
-    return Path(made)
+    return Path(folder)

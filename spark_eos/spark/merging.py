@@ -48,11 +48,15 @@ def merge_columns(log: Log, topic: Topic, frame: t.StructType, *, by_column: boo
         return topic
 
     def propose(state: State) -> tuple[Action, ...]:
-        now = state.topics.get(topic.name)
-        if now is None or now.topic_id != topic.topic_id:
+        current = state.topics.get(topic.name)
+        if current is None or current.topic_id != topic.topic_id:
             return ()  # What is written next says that the topic is gone.
-        after = merged_topic(now, frame, by_column=by_column)
-        return () if after is now else (AlterTopic(now.name, now.topic_id, schema=after.schemas[-1]),)
+        after = merged_topic(current, frame, by_column=by_column)
+        return (
+            ()
+            if after is current
+            else (AlterTopic(current.name, current.topic_id, schema=after.schemas[-1]),)
+        )
 
     log.commit(propose, writer="mergeSchema")
     return log.topic(topic.name)
@@ -62,10 +66,10 @@ def _next(topic: Topic, frame: t.StructType, *, by_column: bool) -> bytes | None
     """The topic's next schema; None if it has all columns."""
     current = with_ids(topic)
     current_names = {*current.names}
-    own = typed_schema(schema_of(topic))
+    topic_columns = typed_schema(schema_of(topic))
     frame_schema: pa.Schema = topic_schema(frame, by_column=by_column and "topic" not in current_names)
     columns = t.StructType([field for field in frame if field.name in frame_schema.names])
-    merged_schema = topic_schema(merged(own, columns, topic.name))
+    merged_schema = topic_schema(merged(topic_columns, columns, topic.name))
     nullable = [
         field.with_nullable(current.field(field.name).nullable) if field.name in current_names else field
         for field in merged_schema

@@ -110,17 +110,17 @@ def of_both(stream: Mapping[str, str], batch: Mapping[str, str]) -> str:
 
     What holds for both, then what holds for one of them alone.
     """
-    both = [
+    common = [
         # Of an option that one of them has, the text is about its value.
         (batch if name in SOURCE and "stream source" not in SOURCE[name].uses else stream)[name]
         for name in stream
         if name in batch
     ]
-    own = [
+    of_one = [
         *_of_one("spark.readStream", [(name, text) for name, text in stream.items() if name not in batch]),
         *_of_one("spark.read", [(name, text) for name, text in batch.items() if name not in stream]),
     ]
-    return listing([*both, *own])
+    return listing([*common, *of_one])
 
 
 def _of_one(home: str, problems: list[tuple[str, str]]) -> list[str]:

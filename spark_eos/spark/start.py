@@ -84,11 +84,11 @@ def start_query(start: Callable[[], StreamingQuery], *, tries: int = 5) -> Strea
         while query.isActive and query.status["message"].startswith("Initializing"):
             time.sleep(wait)
             wait = min(wait * 1.5, _SLOWEST_POLL_S)  # Through Spark Connect each look is two requests.
-        ended = query.exception()
-        if ended is None or _GAVE_UP not in str(ended):
+        failure = query.exception()
+        if failure is None or _GAVE_UP not in str(failure):
             return query
         _LOG.warning(_AGAIN)
-        with suppress(type(ended)):
+        with suppress(type(failure)):
             query.awaitTermination()  # Until then Spark holds its name and its checkpoint.
     return _found(start)
 

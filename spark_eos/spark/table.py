@@ -338,6 +338,6 @@ def _is_floating(type_: Any) -> bool:
 def _plain_types() -> tuple[Any, ...]:
     from pyspark.sql import types as t
 
-    whole = (t.ByteType(), t.ShortType(), t.IntegerType(), t.LongType())
+    integers = (t.ByteType(), t.ShortType(), t.IntegerType(), t.LongType())
     times = (t.DateType(), t.TimestampType(), t.TimestampNTZType())
-    return (t.BooleanType(), *whole, t.FloatType(), t.DoubleType(), t.StringType(), t.BinaryType(), *times)
+    return (t.BooleanType(), *integers, t.FloatType(), t.DoubleType(), t.StringType(), t.BinaryType(), *times)

@@ -271,13 +271,13 @@ class ColumnCheck:
         """What became of the columns that the query reads since a version of the schema; nothing if it is None."""
         if since is None or since >= len(topic.schemas):
             return []
-        before, now = fields_of(topic.schemas[since - 1]).fields, fields_of(topic.schemas[-1]).fields
+        before, after = fields_of(topic.schemas[since - 1]).fields, fields_of(topic.schemas[-1]).fields
         if not whole:
             names = {*self._schema.names}
             before = tuple(field for field in before if field.name in names)
             ids = {field.field_id for field in before}
-            now = tuple(field for field in now if field.field_id in ids)
-        return differences(before, now)
+            after = tuple(field for field in after if field.field_id in ids)
+        return differences(before, after)
 
 
 def _columns(options: SourceOptions, topic: Topic, version: int | None = None) -> StructType:

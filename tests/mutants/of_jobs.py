@@ -105,7 +105,7 @@ MUTANTS = (
     Mutant(
         "batches-left-out-unproved",
         _LEFT_OUT,
-        "    elif begun == (None if last is None else last.batch_id):",
+        "    elif last_begun == (None if last is None else last.batch_id):",
         "    elif True:",
         "a log that was put back, or an error that a function passed over, is taken for batches that were left out",
         _OF_LEFT_OUT,

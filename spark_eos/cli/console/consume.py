@@ -272,7 +272,7 @@ class _Reading:
         self._consumer, self._topic, self._renderer = consumer, topic, renderer
         self._is_group = is_group
         self._is_assigned = not is_group
-        self._left: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}
         self._grows_with: int | None = None
         """How many partitions of the topic are assigned, if these are all."""
         self._printed = 0
@@ -292,7 +292,7 @@ class _Reading:
         places = [TopicPartition(name, number) for number in partitions or range(self._topic.partitions)]
         consumer.assign(places)
         self._grows_with = None if partitions else len(places)
-        self._left = consumer.end_offsets(places)
+        self._ends = consumer.end_offsets(places)
         if place == "earliest":
             consumer.seek_to_beginning()
         elif place == "latest":
@@ -301,11 +301,11 @@ class _Reading:
             first_records = consumer.offsets_for_times(dict.fromkeys(places, place[0]))
             for at in places:
                 record = first_records[at]
-                consumer.seek(at, self._left[at] if record is None else record.offset)
+                consumer.seek(at, self._ends[at] if record is None else record.offset)
         elif isinstance(place, int):
             starts = consumer.beginning_offsets(places)
             for at in places:
-                end = self._left[at]
+                end = self._ends[at]
                 consumer.seek(at, min(end, max(starts[at], place if place >= 0 else end + place)))
 
     def _assigned(self, _consumer: object, places: list[TopicPartition]) -> None:
@@ -378,6 +378,6 @@ class _Reading:
         by_partition = table.select([f"{prefix}partition", f"{prefix}offset"]).group_by(f"{prefix}partition")
         for row in by_partition.aggregate([(f"{prefix}offset", "max")]).to_pylist():
             number, offset = row[f"{prefix}partition"], row[f"{prefix}offset_max"]
-            for at in [at for at, end in self._left.items() if at.partition == number and offset + 1 >= end]:
-                del self._left[at]
-        return not self._left
+            for at in [at for at, end in self._ends.items() if at.partition == number and offset + 1 >= end]:
+                del self._ends[at]
+        return not self._ends

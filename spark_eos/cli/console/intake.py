@@ -87,7 +87,7 @@ class TextLines(Intake):
         return bodies, headers
 
     def _headers(self, text: bytes, number: int) -> list[dict[str, Any]]:
-        listed = []
+        headers = []
         for pair in text.split(self._form.headers_separator):
             name, separator, value = pair.partition(self._form.headers_key_separator)
             if not separator and not self._form.ignore_error:
@@ -100,8 +100,8 @@ class TextLines(Intake):
             except UnicodeDecodeError:
                 raise _wrong(number, f"the name of header {_text(name)} is not UTF-8") from None
             is_null = not separator or value == self._form.null_marker
-            listed.append({"key": key, "value": None if is_null else value})
-        return listed
+            headers.append({"key": key, "value": None if is_null else value})
+        return headers
 
     def _cut_keys(
         self, lines: Sequence[bytes | None], first: int

@@ -117,25 +117,25 @@ def produce(
         _stop(interrupted, "no line is in the log" if sending is None else sending.account())
     assert sending is not None
     created = "" if existing_topic is not None or not sending.count else "; the topic is new"
-    written = f"{counted(sending.count, 'record')} written to topic {topic}{created}"
-    with _told_elsewhere(written):
+    text = f"{counted(sending.count, 'record')} written to topic {topic}{created}"
+    with _told_elsewhere(text):
         if as_json:
             for number, (offset, count) in sorted(sending.placed.items()):
                 print_json({"topic": topic, "partition": number, "offset": offset, "records": count})
         else:
-            print(written)
+            print(text)
         sys.stdout.flush()
 
 
 @contextmanager
-def _told_elsewhere(written: str) -> Iterator[None]:
+def _told_elsewhere(text: str) -> Iterator[None]:
     """An error of the output says, too, that the records are in the log: else they would be sent once more."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise OSError(error.errno, f"{error.strerror}; {written}") from error
+        raise OSError(error.errno, f"{error.strerror}; {text}") from error
 
 
 def find_topic(url: str, settings: dict[str, str], name: str) -> Topic | None:

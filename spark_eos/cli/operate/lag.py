@@ -107,8 +107,8 @@ def lag(
             for wait in publication_waits:
                 print(printable(f"{name}: committed records wait for {wait}"))
     else:
-        read = "this log: it has" if len(logs) == 1 else "these logs: they have"
-        print(f"nothing reads {read} no groups, Spark queries or publications")
+        subject = "this log: it has" if len(logs) == 1 else "these logs: they have"
+        print(f"nothing reads {subject} no groups, Spark queries or publications")
 
 
 def _summed(rows: Sequence[_Row]) -> list[_Row]:

@@ -93,6 +93,6 @@ def _open_told(look: Activity) -> str:
     if not opened:
         return "no open transaction"
     late = sum(transaction.is_overdue for transaction in opened)
-    held = sum(topic.held_back for topic in look.topics)
+    held_back = sum(topic.held_back for topic in look.topics)
     count = counted(len(opened), "open transaction")
-    return f"{count}{f', {late} overdue' if late else ''}, {held} held back"
+    return f"{count}{f', {late} overdue' if late else ''}, {held_back} held back"

@@ -24,8 +24,8 @@ class Columns(NamedTuple):
 
     def without(self, *names: str) -> Columns:
         """The table without these columns."""
-        left = {name: meaning for name, meaning in self.meanings.items() if name not in names}
-        return self._replace(meanings=left)
+        meanings = {name: meaning for name, meaning in self.meanings.items() if name not in names}
+        return self._replace(meanings=meanings)
 
     def only(self, *names: str) -> Columns:
         """The table with these columns alone, in the order in which they are given."""

@@ -158,21 +158,21 @@ def _free(
     given_up = tuple(run for run in given_up if repository.give_up(run))
     while True:
         objects = [*store.list(OBJECTS)]
-        read = repository.ids()
-        needed: set[str] = set()
+        ids = repository.ids()
+        needed_names: set[str] = set()
         for backup in repository.backups(_refuse):
             try:
                 manifest = repository.load(backup.id)
             except ObjectNotFoundError:
                 continue  # Deleted since.
-            needed.update(file.object_name for file in manifest.files)
-            needed.update(pack.file.object_name for pack in manifest.packs)
+            needed_names.update(file.object_name for file in manifest.files)
+            needed_names.update(pack.file.object_name for pack in manifest.packs)
         running = repository.running()
         if running:
             return Freed(deleted, given_up, 0, 0, len(running))
-        if {*repository.ids()} <= {*read}:
+        if {*repository.ids()} <= {*ids}:
             break
-    garbage = [info for info in objects if info.name not in needed]
+    garbage = [info for info in objects if info.name not in needed_names]
     for number, info in enumerate(garbage, 1):
         store.delete(info.name)
         if progress is not None:

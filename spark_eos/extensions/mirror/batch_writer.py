@@ -151,8 +151,8 @@ def _without_limits(topic: Topic) -> Topic:
 
 def _rows(columns: Columns) -> pa.RecordBatch:
     headers = [
-        None if some is None else [{"key": key, "value": value} for key, value in some]
-        for some in columns.headers
+        None if record_headers is None else [{"key": key, "value": value} for key, value in record_headers]
+        for record_headers in columns.headers
     ]
     times = pa.array(np.array(columns.timestamps, np.int64)).cast(TIMESTAMP_TYPE)
     return pa.record_batch(

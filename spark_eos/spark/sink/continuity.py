@@ -61,10 +61,10 @@ def _selects(options: SourceOptions, at: TopicPartition) -> bool:
 def _deselected(options: SourceOptions, at: TopicPartition, offset: SourceOffset) -> CheckpointMismatchError:
     option = "assign" if options.assign is not None else "subscribe"
     option = "subscribePattern" if options.subscribe_pattern is not None else option
-    read = ", ".join(sorted({partition.topic for partition in offset.positions}))
+    topics = ", ".join(sorted({partition.topic for partition in offset.positions}))
     return CheckpointMismatchError(
-        f"by the checkpoint this source reads {at} (its topics are {read}), which option {option} leaves out now: the "
-        "option was changed, or the sources of the query are in another order than before. Give them as they were. To "
-        "go on without it, start from a new checkpoint with startingOffsets=committed, the same group.id, and another "
-        "transactional.id for the sink"
+        f"by the checkpoint this source reads {at} (its topics are {topics}), which option {option} leaves out now: "
+        "the option was changed, or the sources of the query are in another order than before. Give them as they were. "
+        "To go on without it, start from a new checkpoint with startingOffsets=committed, the same group.id, and "
+        "another transactional.id for the sink"
     )

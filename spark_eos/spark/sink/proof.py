@@ -136,9 +136,9 @@ def reads_of_task() -> tuple[Read, ...]:
         return ()
     folder, attempt = where
     names = sorted(path for path in _names(folder) if not path.name.endswith(".told"))
-    own = [path for path in names if path.name.endswith(f".{attempt}")]
-    if own:
-        return tuple(_read(path) for path in own)
+    attempt_paths = [path for path in names if path.name.endswith(f".{attempt}")]
+    if attempt_paths:
+        return tuple(_read(path) for path in attempt_paths)
     reads = []
     for path in names:
         told_path = path.with_name(f"{path.name}.told")

@@ -127,12 +127,12 @@ class SourceOffset:
         Raises `UnsupportedVersionError` for a newer format, `CheckpointMismatchError` for anything else that
         is not an offset of this source.
         """
-        whole = _object(obj, "the offset")
-        meta = _object(whole.get(META_KEY), f"its {META_KEY!r}")
+        fields = _object(obj, "the offset")
+        meta = _object(fields.get(META_KEY), f"its {META_KEY!r}")
         _check_version(meta)
-        unknown = sorted(set(meta) - _META_KEYS)
-        if unknown:
-            raise _malformed(f"{META_KEY!r} has the unknown keys {unknown}")
+        unknown_keys = sorted(set(meta) - _META_KEYS)
+        if unknown_keys:
+            raise _malformed(f"{META_KEY!r} has the unknown keys {unknown_keys}")
         topic_ids = _object(meta.get("topics"), f"'topics' of {META_KEY!r}")
         for topic, topic_id in topic_ids.items():
             _string(topic_id, f"the id of topic {topic!r}")
@@ -140,7 +140,7 @@ class SourceOffset:
         offset = SourceOffset(
             log_id=_string(meta.get("log"), f"'log' of {META_KEY!r}"),
             topic_ids=dict(topic_ids),
-            positions=_flat({key: value for key, value in whole.items() if key != META_KEY}),
+            positions=_flat({key: value for key, value in fields.items() if key != META_KEY}),
             initial=_flat(_object(meta.get("initial"), f"'initial' of {META_KEY!r}")),
             group=None if group is None else _string(group, f"'group' of {META_KEY!r}"),
             begins=None if begins is None else _string(begins, f"'begins' of {META_KEY!r}"),

@@ -242,14 +242,14 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         if log.store.requests_are_free:
             seq = log.state.seq  # `Log.shared` has looked.
-            while (left := self._not_before_s - log.clock.monotonic()) > 0:
-                log.clock.sleep(min(left, _GLANCE_S))
+            while (wait_s := self._not_before_s - log.clock.monotonic()) > 0:
+                log.clock.sleep(min(wait_s, _GLANCE_S))
                 if log.follow().seq != seq:
                     return
             return
-        left = self._not_before_s - log.clock.monotonic()
-        if left > 0:
-            log.clock.sleep(left)
+        wait_s = self._not_before_s - log.clock.monotonic()
+        if wait_s > 0:
+            log.clock.sleep(wait_s)
         log.follow()
 
     def _looked(self, log: Log, *, has_records: bool) -> None:

@@ -29,21 +29,21 @@ def not_left_out(
     ``log_id`` is None where there is no log at ``where`` yet.
     """
     first = first_missing(last)
-    begun = None if log_id is None else checkpoint.transaction(log_id)
+    last_begun = None if log_id is None else checkpoint.transaction(log_id)
     failed = checkpoint.transaction(None)
     if failed is not None and first <= failed < batch_id:
         why = f"the transaction of batch {failed} could not begin: the function caught its error and went on"
-    elif begun == (None if last is None else last.batch_id):
+    elif last_begun == (None if last is None else last.batch_id):
         if last is not None or not checkpoint.has_transactions():
             return None
         why = (
             "the transactions of this checkpoint went to another log (a function that writes to several logs enters a "
             "with statement for each of them in every batch, from batch 0 on, also where it writes nothing)"
         )
-    elif begun is not None and begun >= first:
+    elif last_begun is not None and last_begun >= first:
         why = (
-            f"batch {begun} began a transaction of which the log has nothing: the function caught its error and went "
-            "on, or left the batch out when it was repeated, or the log was put back from a copy"
+            f"batch {last_begun} began a transaction of which the log has nothing: the function caught its error and "
+            "went on, or left the batch out when it was repeated, or the log was put back from a copy"
         )
     else:
         why = "the checkpoint does not tell whether they wrote nothing"

@@ -112,13 +112,13 @@ class MicroBatchTransaction(FrameTransaction):
     def _begin(self) -> bool:
         query_id = require_own(self._checkpoint, self._query.query_id, self._batch_id)
         try:
-            begun = self._begin_in_log(query_id)
+            result = self._begin_in_log(query_id)
         except BaseException:
             self._checkpoint.note_transaction(None, self._batch_id)
             raise
-        if isinstance(begun, CheckpointMismatchError):
-            raise begun  # And not noted: the next transaction meets it as well.
-        return begun
+        if isinstance(result, CheckpointMismatchError):
+            raise result  # And not noted: the next transaction meets it as well.
+        return result
 
     def _begin_in_log(self, query_id: str) -> bool | CheckpointMismatchError:
         log = self._existing()

@@ -189,9 +189,9 @@ def checkpoint(
         raise typer.BadParameter(f"{unfinished!r} is not redo or skip", param_hint="'--unfinished'")
     choice: Any = unfinished or "refuse"
     log = open_log(url, command_config)
-    read = SparkFiles(location, store_settings(command_config))
+    files = SparkFiles(location, store_settings(command_config))
     job = stands_at(
-        read,
+        files,
         log_offsets(log) if back else None,
         source=source,
         batch=batch,

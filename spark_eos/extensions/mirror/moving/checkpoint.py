@@ -131,8 +131,8 @@ def log_offsets(log: Log) -> Reads:
     state = log.follow()
 
     def reads(text: str | None) -> dict[tuple[str, int], int] | None:
-        whole = json.loads(text or "null")
-        meta = whole.pop("@eoslog", None) if isinstance(whole, dict) else None
+        value = json.loads(text or "null")
+        meta = value.pop("@eoslog", None) if isinstance(value, dict) else None
         if not isinstance(meta, dict) or "topics" not in meta:
             return None
         if meta.get("log") != log.log_id:
@@ -145,7 +145,7 @@ def log_offsets(log: Log) -> Reads:
                 raise CheckpointMismatchError(
                     f"topic {name!r} was deleted, or deleted and created again, since the checkpoint was written"
                 )
-        return kafka_offsets(json.dumps(whole))
+        return kafka_offsets(json.dumps(value))
 
     return reads
 

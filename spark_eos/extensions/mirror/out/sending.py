@@ -67,6 +67,6 @@ def runs_between(kafka: Offsets, log: Offsets) -> list[Run]:
 def map_rows(end: tuple[int, int] | None, runs: Sequence[Run]) -> Iterator[MapRow]:
     """The rows of the map for these runs. ``end`` is where the last run before them ended, by side."""
     for at in range(0, len(runs), _RUNS):
-        some = tuple(runs[at : at + _RUNS])
-        yield MapRow(end, some)
-        end = some[-1].end
+        row_runs = tuple(runs[at : at + _RUNS])
+        yield MapRow(end, row_runs)
+        end = row_runs[-1].end

@@ -258,10 +258,10 @@ class DeltaTarget(Target):
 
     def _check_new(self, change: FileChange) -> None:
         """Delta knows no commit that removes a file and adds it at once: readers differ in what is left."""
-        both = {*self.files()} & {file.path for file in change.added}
-        if both:
+        paths = {*self.files()} & {file.path for file in change.added}
+        if paths:
             raise TableDamagedError(
-                f"{self.place}: {min(both)} is to be replaced by itself, which Delta's log cannot say"
+                f"{self.place}: {min(paths)} is to be replaced by itself, which Delta's log cannot say"
             )
 
     def _grow(self, table: Any, schema: pa.Schema, stamp: Stamp) -> None:
