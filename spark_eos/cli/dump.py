@@ -18,8 +18,8 @@ __all__ = ["dump"]
 def dump(log: Log, first: int = 0) -> Iterator[dict[str, Any]]:
     """A dict for each request (``kind`` request), action and control batch, from entry ``first`` on.
 
-    Or from the earliest one that is not retired. What entries came to depends on those before, which are read
-    from the nearest snapshot on. Raises `CorruptRecordError` and `UnsupportedVersionError`.
+    Or from the earliest one that is not retired. The outcome of an entry depends on the state before it, so the log is
+    read from the nearest snapshot on. Raises `CorruptRecordError` and `UnsupportedVersionError`.
     """
     begin = state_before(log, first)
     topics = {topic.topic_id: name for name, topic in begin.topics.items()}

@@ -118,7 +118,7 @@ def lags_across(
 def across(
     logs: Sequence[Log], sources: Sequence[Look], all_readings: Sequence[Reading], *, exact: bool = False
 ) -> list[QueryAcross]:
-    """What was found in ``sources``, the looks at ``logs``, measured."""
+    """The queries with their lags. ``sources`` are looks at ``logs``, in which the readings are."""
     lags: dict[int, Iterator[Lag]] = {}
     for at in sorted({reading.at for reading in all_readings if reading.at is not None}):
         places = [place for reading in all_readings if reading.at == at for place in reading.places]

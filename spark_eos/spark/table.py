@@ -155,7 +155,7 @@ def _planned(
 ) -> tuple[TableRead, StructType]:
     """The plan and the columns of the rows, both of one version of the topic's schema.
 
-    ``source_options`` gets the option by which eoslog reads the log as of the entry, where that is not what it reads
+    Adds to ``source_options`` the option by which eoslog reads the log as of the plan's entry, where it would not do so
     anyway.
     """
     while True:

@@ -41,7 +41,7 @@ class Sealed:
     def rows(
         self, pages: Iterable[IndexPage], start: int, end: int | None = None
     ) -> Iterator[IndexRow | StoredFile]:
-        """The rows of these offsets; of a page that an earlier backup has, and all its files, these files instead."""
+        """The rows of these offsets. Of a page that an earlier backup has with all its files: the files instead."""
         for page in pages:
             if page.next_offset <= start or (end is not None and page.base_offset >= end):
                 continue

@@ -59,7 +59,7 @@ def copy_file(
 
 
 def _compare(source: Store, name: str, stored_size: int, size: int | None, check: _Check) -> _Check:
-    """What checks the bytes: ``check``, and nothing for those of an encrypted file."""
+    """The check of the bytes: ``check``, or one without parts for an encrypted file."""
     if size is not None and stored_size != size:
         if is_stored_size(source, name, size, stored_size):
             return _Check(f"{source.url}/{name}", ())

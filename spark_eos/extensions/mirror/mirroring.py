@@ -377,7 +377,7 @@ class Mirror:
         self._source.note({(end.topic, end.partition): end.offset for end in batch.ends})
 
     def _drop_lost(self, due: Sequence[OpenPartition], error: EosLogError) -> None:
-        """Partitions that another process has taken over are its; the others wait for the next batch."""
+        """Give up the partitions that another process has taken over; the others wait for the next batch."""
         state = self._log.follow()
         lost = [part for part in due if not is_current(state, part.partition, part.run_id)]
         if not lost:

@@ -201,7 +201,7 @@ def sources_of_batch(checkpoint: Checkpoint, batch_id: int) -> tuple[SourceRange
     earlier = checkpoint.offsets(batch_id - 2) if back else None
     if earlier is not None:
         # Spark begins with the offsets of the last two batches, so a source that was away for one goes on where it was.
-        # Only of ours: that a replay of the batch began there as well is proved for no other.
+        # This is done for our sources alone: of others nothing proves that a replay of the batch began there, too.
         earlier_offsets = {
             name: at for name, at in earlier.offsets.items() if at is not None and SourceOffset.is_ours(at)
         }

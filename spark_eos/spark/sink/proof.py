@@ -162,7 +162,7 @@ def require_proof(
     this very plan in this driver, and its process lives. No task may have read for another plan. ``notes`` is the
     folder of notes (`Host.notes`) of the driver, where this is a process that Spark has not started.
 
-    Returns those of the plans ``may_be_away`` to whose ends nothing was planned: their sources are not in the query.
+    Returns the plans of ``may_be_away`` to whose ends nothing was planned: their sources are not in the query.
     """
     by_plan: dict[str, dict[int, Read]] = {}
     for read in reads:

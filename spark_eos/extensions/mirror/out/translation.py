@@ -20,7 +20,7 @@ __all__ = ["Brought", "Translation", "ahead", "whole"]
 
 
 class Brought(NamedTuple):
-    """The records of a partition that the mirror into the log has brought, which was taken over from.
+    """The records of a partition that the mirror into the log, which this one reverses, has brought from Kafka.
 
     ``end`` is the log's offset after the last one, ``kafka_end`` where it stands in Kafka. ``next`` is Kafka's offset
     of the first one that the group has not read.
@@ -35,8 +35,8 @@ def whole(offset: int, sent: tuple[int, int], brought: Brought | None) -> int | 
     """Kafka's offset that has before it what a group at the log's ``offset`` has read; None: there is no such offset.
 
     ``sent`` are Kafka's offsets of the first record that was sent from there on, and of the last one from before it
-    (-1: none). Records that were sent lie in Kafka after all that were brought: so as long as the group has not read
-    all of these, it must have read none of those.
+    (-1: none). Kafka has the records that were sent after all that were brought. So a group that has not read all that
+    were brought must not have read one that was sent.
     """
     if brought is None:
         return sent[0]
@@ -48,7 +48,7 @@ def whole(offset: int, sent: tuple[int, int], brought: Brought | None) -> int | 
 def ahead(
     moves: Sequence[tuple[str, int, int, str]], committed: Mapping[tuple[str, int], int]
 ) -> list[tuple[str, int, int, str]]:
-    """Those that go on: an offset of a group never goes back."""
+    """The moves that go forward: an offset of a group never goes back."""
     return [move for move in moves if move[2] > committed.get((move[0], move[1]), -1)]
 
 

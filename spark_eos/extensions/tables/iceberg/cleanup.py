@@ -21,13 +21,13 @@ MAX_MANIFESTS = 100
 class Cleanup:
     """Work on a table as it was loaded; ``chain`` has its snapshots, the newest first.
 
-    ``own`` is where all addresses begin of files that may be deleted; None: no data file may.
+    ``prefix`` is how the addresses of all files begin that may be deleted; None: no data file may.
     """
 
-    def __init__(self, table: Any, chain: list[Any], own: str | None, retention_ms: int) -> None:
+    def __init__(self, table: Any, chain: list[Any], prefix: str | None, retention_ms: int) -> None:
         self._table = table
         self._chain = chain
-        self._own = own
+        self._prefix = prefix
         self._retention_ms = retention_ms
 
     def run(self, now_ms: int) -> None:
@@ -60,7 +60,7 @@ class Cleanup:
             for snapshot in expired
             for manifest in snapshot.manifests(table.io)
         }
-        # What a later snapshot of the branch has of an expired one, the oldest one that stays has, too.
+        # A manifest that a later snapshot shares with an expired one is in the oldest remaining snapshot, too.
         first = next(
             number for number, snapshot in enumerate(self._chain) if snapshot.snapshot_id in expired_ids
         )
@@ -76,7 +76,7 @@ class Cleanup:
             for manifest in snapshot.manifests(table.io)
         }
         dead = [manifest for path, manifest in manifests.items() if path not in live]
-        files = [] if self._own is None else self._data_files(dead, list(live.values()))
+        files = [] if self._prefix is None else self._data_files(dead, list(live.values()))
         for path in (
             *files,
             *(manifest.manifest_path for manifest in dead),
@@ -86,7 +86,7 @@ class Cleanup:
                 table.io.delete(path)
 
     def _data_files(self, dead_manifests: list[Any], live_manifests: list[Any]) -> list[str]:
-        """The files that manifests which go have had, and no other has."""
+        """The data files that only dead manifests name."""
 
         def live(manifests: list[Any]) -> set[str]:
             return {
@@ -96,5 +96,5 @@ class Cleanup:
             }
 
         return sorted(
-            path for path in live(dead_manifests) - live(live_manifests) if path.startswith(str(self._own))
+            path for path in live(dead_manifests) - live(live_manifests) if path.startswith(str(self._prefix))
         )
