@@ -1,4 +1,7 @@
-"""How record batches are compressed: a codec and a level, by the names that Kafka gives them (KIP-390)."""
+"""How record batches are compressed: a codec and a level, by the names that Kafka gives them (KIP-390).
+
+``auto`` is ours: each file tries zstd on its first rows, and stays plain where that does not pay.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +12,33 @@ from spark_eos.config.option import Option, Use
 from spark_eos.config.values import Choice, Integer, NotAllowedError
 from spark_eos.errors import ConfigError
 
-__all__ = ["CODECS", "LEVELS", "Codec", "Compression", "Levels", "level_option", "level_options"]
+__all__ = ["AUTO", "CODECS", "LEVELS", "Codec", "Compression", "Levels", "level_option", "level_options"]
 
 
 class Levels(NamedTuple):
-    """The levels that a codec has: Kafka's range, our default."""
+    """The levels that a codec has: Kafka's range, and our defaults for what is new and for what is rewritten."""
 
     lowest: int
     highest: int
-    default: int
+    fast: int
+    thorough: int
 
 
-LEVELS: dict[str, Levels] = {"lz4": Levels(1, 17, 3), "zstd": Levels(-131_072, 22, 8)}
+LEVELS: dict[str, Levels] = {"lz4": Levels(1, 17, 1, 3), "zstd": Levels(-131_072, 22, 1, 3)}
 """By codec. The range is Kafka's; above 12, lz4 does what it does at 12.
 
-Kafka's defaults, 9 and 3, would say something else here. Its lz4 at 9 is the fast compressor: ours at 9 takes
-five times as long as at 3 and saves 8 % more. zstd at 3 saves no more than at 1 in batches of megabytes; 8 is the
-lowest level that is worth its time. benchmarks/journal/speed.md has the measurements.
+What is new is compressed while somebody waits for it, so fast. What maintenance rewrites stays for long, and is
+compressed more. Kafka's defaults, 9 and 3, would say something else here: its lz4 at 9 is the fast compressor.
+benchmarks/journal/speed.md has the measurements.
 """
 
-CODECS = ("none", *LEVELS)
+AUTO = "auto"
+"""The name of what decides by the rows."""
+
+OF_AUTO = "zstd"
+"""The codec that it tries."""
+
+CODECS = (AUTO, "none", *LEVELS)
 """What ``compression.type`` may name."""
 
 _INSTEAD = {"gzip": "zstd", "snappy": "lz4"}
@@ -56,25 +66,32 @@ class Codec(Choice):
 
 
 class Compression(NamedTuple):
-    """A codec and its level. No compression at all is None."""
+    """A codec and its level. No compression at all is None. Where it `may_stay_plain`, the rows decide."""
 
     codec: str
     level: int
+    may_stay_plain: bool = False
 
     @classmethod
-    def of(cls, codec: str, level: int | None = None) -> Compression | None:
-        """That codec (``none``: None), at its default level unless one is given. Raises `ConfigError`."""
+    def of(cls, codec: str, level: int | None = None, *, thorough: bool = False) -> Compression | None:
+        """That codec (``none``: None), at its default level unless one is given. Raises `ConfigError`.
+
+        ``thorough``: the default is that of what is rewritten, and not of what is new.
+        """
         if codec == "none":
             return None
+        is_auto = codec == AUTO
+        codec = OF_AUTO if is_auto else codec
         levels = LEVELS.get(codec)
         if levels is None:
             raise ConfigError(f"compression {codec!r} is not known; use {', '.join(CODECS)}")
-        level = levels.default if level is None else level
+        if level is None:
+            level = levels.thorough if thorough else levels.fast
         if not levels.lowest <= level <= levels.highest:
             raise ConfigError(
                 f"compression {codec!r} at level {level}: its levels are {levels.lowest} to {levels.highest}"
             )
-        return cls(codec, level)
+        return cls(codec, level, is_auto)
 
     @classmethod
     def chosen(cls, codec: str, values: Mapping[str, Any]) -> Compression | None:
@@ -84,20 +101,27 @@ class Compression(NamedTuple):
 
 
 def level_option(codec: str) -> str:
-    """The name of the option: ``compression.zstd.level``."""
-    return f"compression.{codec}.level"
+    """The name of the option: ``compression.zstd.level``; that is the one of ``auto``, too."""
+    return f"compression.{OF_AUTO if codec == AUTO else codec}.level"
 
 
-def level_options(used_in: str, *, uses: frozenset[Use] = frozenset()) -> tuple[Option, ...]:
-    """The rows about levels, one for each codec, for the tables that have ``compression.type``."""
+def level_options(
+    used_in: str, *, uses: frozenset[Use] = frozenset(), rewrites: bool = False
+) -> tuple[Option, ...]:
+    """The rows about levels, one for each codec, for the tables that have ``compression.type``.
+
+    ``rewrites``: it is the level of what maintenance writes again, too.
+    """
     return tuple(
         Option(
             level_option(codec),
             Integer(levels.lowest, levels.highest),
-            levels.default,
-            f"The level of `{codec}`, if that is the codec. Kafka's default is another one.",
+            None,
+            f"The level of `{codec}`, if that is the codec{', or `auto` chooses it' * (codec == OF_AUTO)}. Kafka's "
+            "default is another one.",
             used_in,
             uses=uses,
+            default_text=f"{levels.fast}" + f"; {levels.thorough} where maintenance writes again" * rewrites,
         )
         for codec, levels in LEVELS.items()
     )

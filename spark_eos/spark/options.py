@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from spark_eos.config.compression import LEVELS, Compression, level_option
+from spark_eos.config.compression import AUTO, LEVELS, Compression, level_option
 from spark_eos.config.isolation import Isolation
 from spark_eos.config.option import Use
 from spark_eos.config.reader import OptionReader, Problems
@@ -111,7 +111,7 @@ class SinkOptions:
     row_format: Literal["kafka", "typed"] | None = None
     checkpoint_location: str | None = None
     allow_state_loss: bool = False
-    compression: Compression | None = None
+    compression: Compression | None = Compression.of(AUTO)
     partitioner_class: str | None = None
     max_request_size: int | None = None
     include_headers: bool = True
@@ -327,10 +327,11 @@ def _compression(given: OptionReader, problems: Problems) -> Compression | None:
     """Of several options one value. A level for a codec that is not chosen would have no effect."""
     codec = given["compression.type"]
     for other in LEVELS:
-        if level_option(other) in given and other != codec and "compression.type" not in problems.found:
+        option = level_option(other)
+        if option in given and option != level_option(codec) and "compression.type" not in problems.found:
             problems.add(
-                level_option(other),
-                f"option {level_option(other)} has no effect without compression.type={other}: set that, or leave "
+                option,
+                f"option {option} has no effect without compression.type={other}: set that, or leave "
                 "the level out",
             )
     return Compression.chosen(codec, given.values)
