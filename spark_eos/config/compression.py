@@ -12,7 +12,17 @@ from spark_eos.config.option import Option, Use
 from spark_eos.config.values import Choice, Integer, NotAllowedError
 from spark_eos.errors import ConfigError
 
-__all__ = ["AUTO", "CODECS", "LEVELS", "Codec", "Compression", "Levels", "level_option", "level_options"]
+__all__ = [
+    "AUTO",
+    "BY_DEFAULT",
+    "CODECS",
+    "LEVELS",
+    "Codec",
+    "Compression",
+    "Levels",
+    "level_option",
+    "level_options",
+]
 
 
 class Levels(NamedTuple):
@@ -98,6 +108,10 @@ class Compression(NamedTuple):
         """That codec, at the level that ``values`` has for it, by the name of its `level_option`."""
         level = values.get(level_option(codec))
         return cls.of(codec, None if level is None else int(level))
+
+
+BY_DEFAULT = Compression.of(AUTO)
+"""How producers and sinks compress."""
 
 
 def level_option(codec: str) -> str:

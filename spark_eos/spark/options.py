@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from spark_eos.config.compression import AUTO, LEVELS, Compression, level_option
+from spark_eos.config.compression import BY_DEFAULT, LEVELS, Compression, level_option
 from spark_eos.config.isolation import Isolation
 from spark_eos.config.option import Use
 from spark_eos.config.reader import OptionReader, Problems
@@ -111,7 +111,7 @@ class SinkOptions:
     row_format: Literal["kafka", "typed"] | None = None
     checkpoint_location: str | None = None
     allow_state_loss: bool = False
-    compression: Compression | None = Compression.of(AUTO)
+    compression: Compression | None = BY_DEFAULT
     partitioner_class: str | None = None
     max_request_size: int | None = None
     include_headers: bool = True

@@ -25,11 +25,11 @@ def padded(number):
     return b"%d" % number + b" " * 90
 
 
-def half_random(number):
+def half_random(_):
     return RANDOM(80) + b" " * 20
 
 
-def plain(number):
+def plain(_):
     return RANDOM(100)
 
 
