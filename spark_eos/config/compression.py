@@ -26,20 +26,19 @@ __all__ = [
 
 
 class Levels(NamedTuple):
-    """The levels that a codec has: Kafka's range, and our defaults for what is new and for what is rewritten."""
+    """The levels that a codec has: Kafka's range, our default."""
 
     lowest: int
     highest: int
-    fast: int
-    thorough: int
+    default: int
 
 
-LEVELS: dict[str, Levels] = {"lz4": Levels(1, 17, 1, 3), "zstd": Levels(-131_072, 22, 1, 3)}
+LEVELS: dict[str, Levels] = {"lz4": Levels(1, 17, 1), "zstd": Levels(-131_072, 22, 1)}
 """By codec. The range is Kafka's; above 12, lz4 does what it does at 12.
 
-What is new is compressed while somebody waits for it, so fast. What maintenance rewrites stays for long, and is
-compressed more. Kafka's defaults, 9 and 3, would say something else here: its lz4 at 9 is the fast compressor.
-benchmarks/journal/speed.md has the measurements.
+The defaults are the fast ones. zstd saves no more at 3 than at 1, at 8 a fifth for seven times the work; lz4 saves a
+third at 3 for five times the work. benchmarks/journal/speed.md has the measurements. Kafka's defaults, 9 and 3, would
+say something else here: its lz4 at 9 is the fast compressor.
 """
 
 AUTO = "auto"
@@ -83,11 +82,8 @@ class Compression(NamedTuple):
     may_stay_plain: bool = False
 
     @classmethod
-    def of(cls, codec: str, level: int | None = None, *, thorough: bool = False) -> Compression | None:
-        """That codec (``none``: None), at its default level unless one is given. Raises `ConfigError`.
-
-        ``thorough``: the default is that of what is rewritten, and not of what is new.
-        """
+    def of(cls, codec: str, level: int | None = None) -> Compression | None:
+        """That codec (``none``: None), at its default level unless one is given. Raises `ConfigError`."""
         if codec == "none":
             return None
         is_auto = codec == AUTO
@@ -95,8 +91,7 @@ class Compression(NamedTuple):
         levels = LEVELS.get(codec)
         if levels is None:
             raise ConfigError(f"compression {codec!r} is not known; use {', '.join(CODECS)}")
-        if level is None:
-            level = levels.thorough if thorough else levels.fast
+        level = levels.default if level is None else level
         if not levels.lowest <= level <= levels.highest:
             raise ConfigError(
                 f"compression {codec!r} at level {level}: its levels are {levels.lowest} to {levels.highest}"
@@ -119,23 +114,17 @@ def level_option(codec: str) -> str:
     return f"compression.{OF_AUTO if codec == AUTO else codec}.level"
 
 
-def level_options(
-    used_in: str, *, uses: frozenset[Use] = frozenset(), rewrites: bool = False
-) -> tuple[Option, ...]:
-    """The rows about levels, one for each codec, for the tables that have ``compression.type``.
-
-    ``rewrites``: it is the level of what maintenance writes again, too.
-    """
+def level_options(used_in: str, *, uses: frozenset[Use] = frozenset()) -> tuple[Option, ...]:
+    """The rows about levels, one for each codec, for the tables that have ``compression.type``."""
     return tuple(
         Option(
             level_option(codec),
             Integer(levels.lowest, levels.highest),
-            None,
+            levels.default,
             f"The level of `{codec}`, if that is the codec{', or `auto` chooses it' * (codec == OF_AUTO)}. Kafka's "
             "default is another one.",
             used_in,
             uses=uses,
-            default_text=f"{levels.fast}" + f"; {levels.thorough} where maintenance writes again" * rewrites,
         )
         for codec, levels in LEVELS.items()
     )

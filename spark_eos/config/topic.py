@@ -32,7 +32,7 @@ TOPIC = Table(
         "How records are stored, also when maintenance writes them again; `producer`: as the producer chose.",
         _TOPICS,
     ),
-    *level_options(_TOPICS, rewrites=True),
+    *level_options(_TOPICS),
     Option(
         "delete.retention.ms",
         Integer(-1, None),

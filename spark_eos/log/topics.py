@@ -202,11 +202,10 @@ def compression_of_topic(topic: Topic, producers: Compression | None) -> Compres
     return producers if codec == "producer" else compression_at_level(topic, codec)
 
 
-def compression_at_level(topic: Topic, codec: str, *, thorough: bool = False) -> Compression | None:
-    """That codec (``none``: None), at the level that the topic has for it, or the codec's own (`Compression.of`)."""
-    option = level_option(codec)
-    level = config_value(topic, option, int) if option in topic.config else None
-    return Compression.of(codec, level, thorough=thorough)
+def compression_at_level(topic: Topic, codec: str) -> Compression | None:
+    """That codec (``none``: None), at the level that the topic has for it."""
+    level = None if codec == "none" else config_value(topic, level_option(codec), int)
+    return Compression.of(codec, level)
 
 
 def key_columns(topic: Topic) -> tuple[str, ...]:

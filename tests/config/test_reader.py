@@ -128,7 +128,6 @@ def test_the_nearest_name():
 
 def test_a_compression_is_a_value():
     assert Compression.of("zstd") == ("zstd", 1, False)
-    assert Compression.of("zstd", thorough=True) == ("zstd", 3, False)
     assert Compression.of("auto") == ("zstd", 1, True)
     given = {"compression.lz4.level": "9", "compression.zstd.level": 2}
     assert Compression.chosen("lz4", given) == ("lz4", 9, False)

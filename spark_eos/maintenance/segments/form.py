@@ -108,7 +108,7 @@ def _parquet_options(topic: Topic) -> ParquetOptions:
     codec = config_value(topic, "compression.type", str)
     if codec in {"producer", AUTO}:
         return ParquetOptions(bloom=bloom)
-    return ParquetOptions(compression_at_level(topic, codec, thorough=True), bloom)
+    return ParquetOptions(compression_at_level(topic, codec), bloom)
 
 
 def _names(topic: Topic, version: int, omitted: tuple[str, ...]) -> set[str]:
@@ -124,7 +124,7 @@ def _compression(log: Log, topic: Topic, taken: Sequence[IndexRow]) -> Compressi
             (row for row in reversed(taken) if row.file is not None and row.batch is not None), None
         )
         codec = AUTO if newest is None else _codec(log, newest)
-    return compression_at_level(topic, codec, thorough=True)
+    return compression_at_level(topic, codec)
 
 
 def _codec(log: Log, row: IndexRow) -> str:
