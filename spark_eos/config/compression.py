@@ -1,4 +1,7 @@
-"""How record batches are compressed: a codec and a level, by the names that Kafka gives them (KIP-390)."""
+"""How record batches are compressed: a codec and a level, by the names that Kafka gives them (KIP-390).
+
+``auto`` is ours: each file tries zstd on its first rows, and stays plain where that does not pay.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,17 @@ from spark_eos.config.option import Option, Use
 from spark_eos.config.values import Choice, Integer, NotAllowedError
 from spark_eos.errors import ConfigError
 
-__all__ = ["CODECS", "LEVELS", "Codec", "Compression", "Levels", "level_option", "level_options"]
+__all__ = [
+    "AUTO",
+    "BY_DEFAULT",
+    "CODECS",
+    "LEVELS",
+    "Codec",
+    "Compression",
+    "Levels",
+    "level_option",
+    "level_options",
+]
 
 
 class Levels(NamedTuple):
@@ -20,15 +33,21 @@ class Levels(NamedTuple):
     default: int
 
 
-LEVELS: dict[str, Levels] = {"lz4": Levels(1, 17, 3), "zstd": Levels(-131_072, 22, 8)}
+LEVELS: dict[str, Levels] = {"lz4": Levels(1, 17, 1), "zstd": Levels(-131_072, 22, 1)}
 """By codec. The range is Kafka's; above 12, lz4 does what it does at 12.
 
-Kafka's defaults, 9 and 3, would say something else here. Its lz4 at 9 is the fast compressor: ours at 9 takes
-five times as long as at 3 and saves 8 % more. zstd at 3 saves no more than at 1 in batches of megabytes; 8 is the
-lowest level that is worth its time. benchmarks/journal/speed.md has the measurements.
+The defaults are the fast ones. zstd saves no more at 3 than at 1, at 8 a fifth for seven times the work; lz4 saves a
+third at 3 for five times the work. benchmarks/journal/speed.md has the measurements. Kafka's defaults, 9 and 3, would
+say something else here: its lz4 at 9 is the fast compressor.
 """
 
-CODECS = ("none", *LEVELS)
+AUTO = "auto"
+"""The name of what decides by the rows."""
+
+OF_AUTO = "zstd"
+"""The codec that it tries."""
+
+CODECS = (AUTO, "none", *LEVELS)
 """What ``compression.type`` may name."""
 
 _INSTEAD = {"gzip": "zstd", "snappy": "lz4"}
@@ -56,16 +75,19 @@ class Codec(Choice):
 
 
 class Compression(NamedTuple):
-    """A codec and its level. No compression at all is None."""
+    """A codec and its level. No compression at all is None. Where it `may_stay_plain`, the rows decide."""
 
     codec: str
     level: int
+    may_stay_plain: bool = False
 
     @classmethod
     def of(cls, codec: str, level: int | None = None) -> Compression | None:
         """That codec (``none``: None), at its default level unless one is given. Raises `ConfigError`."""
         if codec == "none":
             return None
+        is_auto = codec == AUTO
+        codec = OF_AUTO if is_auto else codec
         levels = LEVELS.get(codec)
         if levels is None:
             raise ConfigError(f"compression {codec!r} is not known; use {', '.join(CODECS)}")
@@ -74,7 +96,7 @@ class Compression(NamedTuple):
             raise ConfigError(
                 f"compression {codec!r} at level {level}: its levels are {levels.lowest} to {levels.highest}"
             )
-        return cls(codec, level)
+        return cls(codec, level, is_auto)
 
     @classmethod
     def chosen(cls, codec: str, values: Mapping[str, Any]) -> Compression | None:
@@ -83,9 +105,13 @@ class Compression(NamedTuple):
         return cls.of(codec, None if level is None else int(level))
 
 
+BY_DEFAULT = Compression.of(AUTO)
+"""How producers and sinks compress."""
+
+
 def level_option(codec: str) -> str:
-    """The name of the option: ``compression.zstd.level``."""
-    return f"compression.{codec}.level"
+    """The name of the option: ``compression.zstd.level``; that is the one of ``auto``, too."""
+    return f"compression.{OF_AUTO if codec == AUTO else codec}.level"
 
 
 def level_options(used_in: str, *, uses: frozenset[Use] = frozenset()) -> tuple[Option, ...]:
@@ -95,7 +121,8 @@ def level_options(used_in: str, *, uses: frozenset[Use] = frozenset()) -> tuple[
             level_option(codec),
             Integer(levels.lowest, levels.highest),
             levels.default,
-            f"The level of `{codec}`, if that is the codec. Kafka's default is another one.",
+            f"The level of `{codec}`, if that is the codec{', or `auto` chooses it' * (codec == OF_AUTO)}. Kafka's "
+            "default is another one.",
             used_in,
             uses=uses,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spark_eos.config.compression import Codec, level_options
+from spark_eos.config.compression import AUTO, Codec, level_options
 from spark_eos.config.kafka.transport import USED_IN, client_settings, kafka_options
 from spark_eos.config.option import Option, Table
 from spark_eos.config.values import MAX_INT, Boolean, Callable, Code, Fixed, Integer, Text
@@ -67,8 +67,9 @@ PRODUCER = Table(
     Option(
         "compression.type",
         Codec(),
-        "none",
-        "How records are compressed, unless `compression.type` of the topic says otherwise.",
+        AUTO,
+        "How records are compressed, unless `compression.type` of the topic says otherwise; `auto`: by zstd, where the "
+        "first of a file show that it pays.",
         _PRODUCER,
     ),
     *level_options(_PRODUCER),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_eos.config.compression import Codec, level_options
+from spark_eos.config.compression import AUTO, Codec, level_options
 from spark_eos.config.kafka.transport import kafka_options
 from spark_eos.config.option import Option, Origin, Table, Use
 from spark_eos.config.topic import TOPIC
@@ -154,8 +154,9 @@ SINK = Table(
     _option(
         "compression.type",
         Codec(any_case=True),
-        "none",
-        "How rows are compressed, unless `compression.type` of the topic says otherwise.",
+        AUTO,
+        "How rows are compressed, unless `compression.type` of the topic says otherwise; `auto`: by zstd, where the "
+        "first of a file show that it pays.",
         _TASK,
     ),
     *level_options(_TASK, uses=_BOTH),

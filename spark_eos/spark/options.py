@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from spark_eos.config.compression import LEVELS, Compression, level_option
+from spark_eos.config.compression import BY_DEFAULT, LEVELS, Compression, level_option
 from spark_eos.config.isolation import Isolation
 from spark_eos.config.option import Use
 from spark_eos.config.reader import OptionReader, Problems
@@ -111,7 +111,7 @@ class SinkOptions:
     row_format: Literal["kafka", "typed"] | None = None
     checkpoint_location: str | None = None
     allow_state_loss: bool = False
-    compression: Compression | None = None
+    compression: Compression | None = BY_DEFAULT
     partitioner_class: str | None = None
     max_request_size: int | None = None
     include_headers: bool = True
@@ -327,11 +327,11 @@ def _compression(options: OptionReader, problems: Problems) -> Compression | Non
     """Of several options one value. A level for a codec that is not chosen would have no effect."""
     codec = options["compression.type"]
     for name in LEVELS:
-        if level_option(name) in options and name != codec and "compression.type" not in problems.texts:
+        option = level_option(name)
+        if option in options and option != level_option(codec) and "compression.type" not in problems.texts:
             problems.add(
-                level_option(name),
-                f"option {level_option(name)} has no effect without compression.type={name}: set that, "
-                "or leave the level out",
+                option,
+                f"option {option} has no effect without compression.type={name}: set that, or leave the level out",
             )
     return Compression.chosen(codec, options.values)
 

@@ -127,9 +127,9 @@ def test_the_nearest_name():
 
 
 def test_a_compression_is_a_value():
-    assert Compression.of("zstd") == ("zstd", 8)
-    assert Compression.chosen("lz4", {"compression.lz4.level": "9", "compression.zstd.level": 1}) == (
-        "lz4",
-        9,
-    )
+    assert Compression.of("zstd") == ("zstd", 1, False)
+    assert Compression.of("auto") == ("zstd", 1, True)
+    given = {"compression.lz4.level": "9", "compression.zstd.level": 2}
+    assert Compression.chosen("lz4", given) == ("lz4", 9, False)
+    assert Compression.chosen("auto", given) == ("zstd", 2, True)
     assert Compression.chosen("none", {"compression.lz4.level": 9}) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -533,6 +534,36 @@ def test_compression_at_the_level_of_the_topic(setting):
         Roller(world.log).run()
         sizes.append(world.sealed()[0].batch.length)
     assert sizes[1] < 0.9 * sizes[0]
+
+
+def compressible(_):
+    return b"the same again and again " * 100
+
+
+def incompressible(seed):
+    return random.Random(seed).randbytes(2500)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "expected"),
+    [
+        ("producer", compressible, "zstd"),
+        ("producer", incompressible, None),
+        ("auto", compressible, "zstd"),
+        ("auto", incompressible, None),
+        ("none", compressible, None),
+    ],
+)
+def test_what_was_written_plain_is_tried_again(setting, value, expected):
+    """Files of a few records are too small to be compressed: together they are not."""
+    world = World(MemoryStore(), config={"compression.type": setting})
+    for at in range(4):
+        world.transaction(value(at), value(10 + at), compression=None)
+    world.seal(compression=None)
+    before = everything(world.log)
+    Roller(world.log).run()
+    assert everything(world.log) == before
+    assert compression(world, world.sealed()[0]) == expected
 
 
 def compression(world, row):

@@ -478,7 +478,7 @@ def levels(codec, low, high):
             q.run(None, {"compression.type": codec, f"compression.{codec}.level": level})
         q.fill(20, 30)
         with q.refuses(f"no effect without compression.type={codec}"):
-            q.run(None, {f"compression.{codec}.level": low})
+            q.run(None, {"compression.type": "none", f"compression.{codec}.level": low})
         sizes = q.sizes()
         assert sizes[1] != sizes[0]
 
@@ -489,13 +489,13 @@ change(
     SINK,
     "compression.lz4.level",
     "another level",
-    "the next micro-batches are compressed at it; refused without `compression.type=lz4`",
+    "the next micro-batches are compressed at it; refused with another `compression.type` than `lz4`",
 )(levels("lz4", 1, 12))
 change(
     SINK,
     "compression.zstd.level",
     "another level",
-    "the next micro-batches are compressed at it; refused without `compression.type=zstd`",
+    "the next micro-batches are compressed at it; refused with another `compression.type` than `zstd` and `auto`",
 )(levels("zstd", 1, 19))
 
 
@@ -951,7 +951,7 @@ def batch_levels(codec, low, high):
         for level in (low, high):
             q.write(values, **{"compression.type": codec, f"compression.{codec}.level": level})
         with q.refuses(f"no effect without compression.type={codec}"):
-            q.write([1], **{f"compression.{codec}.level": low})
+            q.write([1], **{"compression.type": "none", f"compression.{codec}.level": low})
         sizes = q.sizes()
         assert len(sizes) == 2
         assert sizes[0] != sizes[1]
@@ -963,13 +963,13 @@ change(
     WRITE,
     "compression.lz4.level",
     "another level",
-    "the rows are compressed at it; refused without `compression.type=lz4`",
+    "the rows are compressed at it; refused with another `compression.type` than `lz4`",
 )(batch_levels("lz4", 1, 12))
 change(
     WRITE,
     "compression.zstd.level",
     "another level",
-    "the rows are compressed at it; refused without `compression.type=zstd`",
+    "the rows are compressed at it; refused with another `compression.type` than `zstd` and `auto`",
 )(batch_levels("zstd", 1, 19))
 
 

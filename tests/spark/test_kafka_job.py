@@ -120,7 +120,10 @@ def test_a_job_runs_at_its_second_start(job, bench):
     assert (
         "sinks are checked when they start. To save a start, set it there, too" in text
     )  # `security` is both's.
-    assert "they take compression.type none, lz4 or zstd, and no columns that the topic does not have" in text
+    assert (
+        "they take compression.type auto, none, lz4 or zstd, and no columns that the topic does not have"
+        in text
+    )
     job.sink["kafka.compression.type"] = "zstd"
     job.drops = ["country", "amount"]
     assert job.start() == ROWS - 5

@@ -222,7 +222,7 @@ def test_all_partitions_that_are_not_read_are_named():
 def test_codecs_that_are_not_there(codec, use):
     given = {"path": "/l", "kafka.compression.type": codec}
     text = refused(lambda: parse_sink(given, streaming=False))
-    assert f"expected none, lz4 or zstd (there is no {codec.lower()} here: use {use})" in text
+    assert f"expected auto, none, lz4 or zstd (there is no {codec.lower()} here: use {use})" in text
 
 
 def test_a_partitioner_of_java():

@@ -109,7 +109,7 @@ def test_every_sink_option_is_read():
         "typed",
         "/ck ",
         True,
-        Compression("zstd", 8),
+        Compression("zstd", 1),
         "a:b",
         9,
         include_headers=False,
@@ -123,8 +123,10 @@ def test_every_sink_option_is_read():
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"compression.type": "zstd", "kafka.compression.zstd.level": "-5"}, ("zstd", -5)),
-        ({"compression.type": "LZ4", "compression.lz4.level": "17"}, ("lz4", 17)),
+        ({}, ("zstd", 1, True)),
+        ({"compression.zstd.level": "9"}, ("zstd", 9, True)),
+        ({"compression.type": "zstd", "kafka.compression.zstd.level": "-5"}, ("zstd", -5, False)),
+        ({"compression.type": "LZ4", "compression.lz4.level": "17"}, ("lz4", 17, False)),
     ],
 )
 def test_the_level_of_the_codec(given, expected):
@@ -134,7 +136,6 @@ def test_the_level_of_the_codec(given, expected):
 @pytest.mark.parametrize(
     "given",
     [
-        {"compression.zstd.level": "3"},
         {"compression.type": "none", "compression.zstd.level": "3"},
         {"compression.type": "lz4", "compression.zstd.level": "3"},
     ],

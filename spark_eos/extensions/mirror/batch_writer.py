@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from spark_eos.config.compression import Compression
+from spark_eos.config.compression import BY_DEFAULT
 from spark_eos.errors import CommitOutcomeUnknownError, EosLogError, StagedFileExpiredError
 from spark_eos.extensions.mirror.buffer import Columns
 from spark_eos.extensions.mirror.plan import BatchPlan, PlanOutdatedError, Share, actions, plan
@@ -44,7 +44,7 @@ class BatchWriter:
         self._log = log
         self._mirror = mirror
         self._keep_trying = keep_trying
-        self._compression = Compression.of("zstd", 1)
+        self._compression = BY_DEFAULT
 
     def write(self, filled: Sequence[Filled]) -> BatchPlan:
         """Commit the batch. Raises what the rules say, with nothing written.

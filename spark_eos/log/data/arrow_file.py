@@ -30,11 +30,19 @@ __all__ = [
     "UploadedFile",
     "compression_of",
     "slices",
-    "write_options",
 ]
 
 RECORD_BATCH_BYTES = 8 << 20
 """About the largest record batch: what a reader hands on in one piece."""
+
+_TRIED_BYTES = 256 << 10
+"""So much of the first batch is compressed to see whether that pays, where the compression may be left out."""
+
+_LEAST_BYTES = 4 << 10
+"""A batch of less is not worth a codec's work: each buffer of it is compressed by itself. It is when it is rolled."""
+
+_PAYS = 0.8
+"""Compression pays if no more than this is left."""
 
 _MAGIC_BYTES = 8
 """``ARROW1`` and two bytes of padding, at the start of every Arrow file."""
@@ -111,7 +119,7 @@ class StagedFileWriter(UploadedFile):
     """An Arrow IPC file while it is written.
 
     ``schema`` are the columns it has: those of ``layout`` without ``omitted``, with the column of offsets in
-    front if it shall have ``offsets`` (`FileRef`).
+    front if it shall have ``offsets`` (`FileRef`). If the ``compression`` may be left out, the first batch decides.
     """
 
     def __init__(
@@ -120,7 +128,7 @@ class StagedFileWriter(UploadedFile):
         name: str,
         layout: Layout,
         omitted: tuple[str, ...],
-        options: pa.ipc.IpcWriteOptions,
+        compression: Compression | None,
         *,
         offsets: bool = False,
         write_behind: bool = False,
@@ -131,27 +139,34 @@ class StagedFileWriter(UploadedFile):
         self._offsets = offsets
         # Arrow writes the schema in front of the first record batch: its bytes are not part of that one.
         super().__init__(store, name, _MAGIC_BYTES + self.schema.serialize().size, write_behind=write_behind)
-        with ExitStack() as stack:
-            stack.callback(self.discard)
-            self._writer = pa.ipc.new_file(self._sink, self.schema, options=options)
-            stack.pop_all()
+        self._compression = compression
+        self._writer: pa.ipc.RecordBatchFileWriter | None = None
 
     def append(self, run: PartitionRun) -> None:
         """Write the rows of ``run``, at least one, and note where they are."""
+        writer = self._writer or self._opened(run.batches[0])
         self._sink.mark()
         start = max(self._sink.position, self._sink.rows_start)
         count = 0
         for batch in run.batches:
             for piece in slices(batch, RECORD_BATCH_BYTES):
-                self._writer.write_batch(piece)
+                writer.write_batch(piece)
             count += batch.num_rows
         self._note(start, run.partition, count, run.min_timestamp_ms, run.max_timestamp_ms)
 
     def close(self) -> tuple[FileRef, tuple[BatchRef, ...]]:
         """Write the footer and make the file durable. Raises the errors of `Store.create`."""
+        assert self._writer is not None
         self._end(self._writer.close)
         file = FileRef(self._name, self.size, self._version, self._omitted, self._offsets)
         return file, tuple(self._batches)
+
+    def _opened(self, first: pa.RecordBatch) -> pa.ipc.RecordBatchFileWriter:
+        compression = self._compression
+        if compression is not None and compression.may_stay_plain and not _pays(compression, first):
+            compression = None
+        self._writer = pa.ipc.new_file(self._sink, self.schema, options=_write_options(compression))
+        return self._writer
 
 
 class _DiscardedError(Exception):
@@ -210,11 +225,23 @@ def slices(batch: pa.RecordBatch, size: int) -> list[pa.RecordBatch]:
     return [batch.slice(first, rows) for first in range(0, batch.num_rows, rows)]
 
 
-def write_options(compression: Compression | None) -> pa.ipc.IpcWriteOptions:
+def _pays(compression: Compression, batch: pa.RecordBatch) -> bool:
+    """Whether rows like those of ``batch`` are worth compressing."""
+    (sample, *_) = slices(batch, _TRIED_BYTES)
+    size = size_of(sample)
+    if size < _LEAST_BYTES:
+        return False
+    compressed = pa.BufferOutputStream()
+    with pa.ipc.new_stream(compressed, sample.schema, options=_write_options(compression)) as writer:
+        writer.write_batch(sample)
+    return bool(compressed.tell() <= _PAYS * size)
+
+
+def _write_options(compression: Compression | None) -> pa.ipc.IpcWriteOptions:
     """How Arrow writes record batches."""
     if compression is None:
         return pa.ipc.IpcWriteOptions()
-    codec, level = compression
+    codec, level, _ = compression
     return pa.ipc.IpcWriteOptions(compression=pa.Codec(codec, compression_level=level))
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from spark_eos.config.compression import Compression
 from spark_eos.errors import ConfigError, EosLogError, IllegalStateError
 from spark_eos.log.data.arrow import take_rows
-from spark_eos.log.data.arrow_file import PartitionRun, StagedFileWriter, slices, write_options
+from spark_eos.log.data.arrow_file import PartitionRun, StagedFileWriter, slices
 from spark_eos.log.data.convert import Columns, RowConverter
 from spark_eos.log.data.layout import Layout
 from spark_eos.log.data.partitioners import Partitions, Rows, check_partitions
@@ -108,7 +108,7 @@ class SegmentWriter(OfOneProcess):
         self._buffer_bytes = min(buffer_bytes, MAX_BUFFER_BYTES, RUN_BYTES * partitions)
         self._file_bytes = file_bytes
         self._write_behind = write_behind
-        self._options = write_options(compression)
+        self._compression = compression
         self._intake = RowConverter(
             topic, layout, now_ms=now_ms, max_message_bytes=max_message_bytes, keys=keys, times=times
         )
@@ -229,7 +229,7 @@ class SegmentWriter(OfOneProcess):
                 self._next_name(),
                 self._layout,
                 omitted,
-                self._options,
+                self._compression,
                 write_behind=self._write_behind,
             )
         return self._file

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from spark_eos.config.compression import Compression
+from spark_eos.config.compression import AUTO, Compression
 from spark_eos.errors import ConfigError, SchemaMismatchError
 from spark_eos.log.data.arrow_file import compression_of
 from spark_eos.log.data.parquet.columns import check_columns
@@ -75,7 +75,8 @@ def form_of(log: Log, topic: Topic, taken: Sequence[IndexRow], *, offsets: bool,
     """What new files look like that get the rows of the batches ``taken``.
 
     Arrow files have no column that none of the old ones has, and are compressed as ``compression.type`` says; for
-    ``producer`` as the newest of the old ones. Parquet files are compressed by zstd unless it names a codec.
+    ``producer`` as the newest of the old ones, or, if that is plain, as ``auto``: it may have been too small to tell.
+    Parquet files are compressed by zstd unless it names a codec.
     """
     layout = layout_of(topic)
     files = {row.file for row in taken if row.file is not None}
@@ -105,7 +106,7 @@ def _parquet_options(topic: Topic) -> ParquetOptions:
             f"pip install 'pyarrow>={_WRITES_BLOOM_FILTERS}', or empty the setting"
         )
     codec = config_value(topic, "compression.type", str)
-    if codec == "producer":
+    if codec in {"producer", AUTO}:
         return ParquetOptions(bloom=bloom)
     return ParquetOptions(compression_at_level(topic, codec), bloom)
 
@@ -122,7 +123,7 @@ def _compression(log: Log, topic: Topic, taken: Sequence[IndexRow]) -> Compressi
         newest = next(
             (row for row in reversed(taken) if row.file is not None and row.batch is not None), None
         )
-        codec = "none" if newest is None else _codec(log, newest)
+        codec = AUTO if newest is None else _codec(log, newest)
     return compression_at_level(topic, codec)
 
 
@@ -131,4 +132,4 @@ def _codec(log: Log, row: IndexRow) -> str:
     assert row.batch is not None
     if row.file.is_parquet:
         return "zstd"
-    return compression_of(log.store.read(row.file.name, row.batch.position, row.batch.length)) or "none"
+    return compression_of(log.store.read(row.file.name, row.batch.position, row.batch.length)) or AUTO

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_eos.log import paths
-from spark_eos.log.data.arrow_file import PartitionRun, StagedFileWriter, write_options
+from spark_eos.log.data.arrow_file import PartitionRun, StagedFileWriter
 from spark_eos.log.data.layout import SKIPPED
 from spark_eos.log.data.parquet.writer import ParquetFileWriter
 from spark_eos.log.log import Log
@@ -44,9 +44,8 @@ class Output:
             )
         else:
             name = paths.data_file(*where)
-            options = write_options(form.compression)
             self._file = StagedFileWriter(
-                log.store, name, layout, form.omitted, options, offsets=form.offsets
+                log.store, name, layout, form.omitted, form.compression, offsets=form.offsets
             )
 
     @property

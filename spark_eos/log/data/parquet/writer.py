@@ -95,7 +95,7 @@ class ParquetFileWriter(UploadedFile):
 
 def _settings(layout: Layout, schema: pa.Schema, options: ParquetOptions, rows: int) -> dict[str, Any]:
     rising = {offset_column(layout), layout.timestamp_column}
-    codec, level = options.compression or ("none", None)
+    codec, level = options.compression[:2] if options.compression else ("none", None)
     filters = {path: {"ndv": rows, "fpp": _FALSE_POSITIVES} for path in _leaves_of(schema, options.bloom)}
     return {
         "compression": codec,
