@@ -43,7 +43,7 @@ const focusable = (root) => [...root.querySelectorAll("a, button, input, select,
 // A table with roles of its own, since a narrow page lays it out as blocks.
 // columns: [label, row => content, "n" for numbers, what it is sorted by]; sort: which one it is now, and what another does.
 export function table(caption, columns, rows, sort) {
-  return h("table", {role: "table"},
+  return h("div", {class: "wide"}, h("table", {role: "table"},
     h("caption", {}, caption),
     h("thead", {role: "rowgroup"}, h("tr", {role: "row"}, columns.map(([label, , kind, key]) => {
       const now = sort && key !== undefined && sort.by === key;
@@ -51,7 +51,14 @@ export function table(caption, columns, rows, sort) {
         sort && key !== undefined ? h("button", {type: "button", class: "sort", "data-key": `sort ${caption.replace(/[\d,.]+/g, "")} ${key}`, title: `Sort by ${label}`, onclick: () => sort.choose(key)}, label) : label);
     }))),
     h("tbody", {role: "rowgroup"}, rows.map((row) => h("tr", {role: "row"},
-      columns.map(([label, make, kind]) => h("td", {role: "cell", class: kind, "data-label": label}, make(row)))))));
+      columns.map(([label, make, kind]) => h("td", {role: "cell", class: kind, "data-label": label}, make(row))))))));
+}
+
+// A long text begins in its row, and opens there.
+const LONG = 100;
+export function folded(text, key, whole = text) {
+  if (text.length <= LONG && !text.includes("\n")) return whole;
+  return h("details", {"data-key": key}, h("summary", {"data-key": key}, `${text.slice(0, LONG).split("\n")[0]} …`), whole);
 }
 
 // The server sorts, since it sends a page: numbers and times begin with the largest, names with the first.
@@ -93,6 +100,8 @@ export function number(value) {
   const round = Number.isInteger(Number(value)) ? {} : Math.abs(value) < 100 ? {maximumSignificantDigits: 3} : {maximumFractionDigits: 0};
   return Number(value).toLocaleString("en", round);
 }
+// A name such as PreparingRebalance may go on in a new line where a word begins.
+export const words = (name) => name.split(/(?<=[a-z])(?=[A-Z])/).flatMap((one) => [one, h("wbr")]);
 export const counted = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
 
 // Times as this browser's own, or UTC; it remembers which.
@@ -137,7 +146,7 @@ function svg(tag, attributes, ...children) {
 }
 
 function drawing(kind, label, pairs) {
-  const box = svg("svg", {class: kind, role: "img", "aria-label": label, viewBox: "0 0 100 30", preserveAspectRatio: "none"});
+  const box = svg("svg", {class: kind, role: "img", "aria-label": label, viewBox: "0 0 100 30", preserveAspectRatio: "none"}, svg("title", {}, label));
   if (pairs.length < 2) return box;
   const [from, to] = [pairs[0][0], pairs[pairs.length - 1][0]];
   const most = Math.max(...pairs.map((one) => one[1]), 1e-9);
@@ -170,9 +179,13 @@ export function chart(points, what) {
   const label = values.length
     ? `${what}: now ${number(values[values.length - 1])}, at most ${number(Math.max(...values))}, over ${duration(points[points.length - 1][0] - points[0][0])}`
     : `${what}: nothing yet`;
+  const drawn = drawing("chart", label, points);
   return h("figure", {class: "panel"},
-    values.length < 2 ? null : h("div", {class: "axes", "aria-hidden": "true"}, h("span", {}, number(Math.max(...values)))),
-    drawing("chart", label, points),
-    values.length < 2 ? null : h("div", {class: "axes", "aria-hidden": "true"}, h("span", {}, `0 at ${moment(points[0][0]).slice(11, 19)}`), h("span", {}, moment(points[points.length - 1][0]).slice(11, 19))),
-    h("figcaption", {class: "soft"}, label));
+    values.length < 2 ? drawn : axes(Math.max(...values), points[0][0], points[points.length - 1][0], drawn), h("figcaption", {class: "soft"}, label));
+}
+
+// What is at the top, and the times at both ends: above and below a drawing, whose name says the same.
+export function axes(most, from, to, drawn) {
+  const line = (...texts) => h("div", {class: "axes", "aria-hidden": "true"}, texts.map((one) => h("span", {}, one)));
+  return [line(number(most)), drawn, line(`0 at ${moment(from).slice(11, 19)}`, moment(to).slice(11, 19))];
 }

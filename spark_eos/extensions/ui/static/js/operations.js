@@ -1,6 +1,6 @@
 import {ask} from "./api.js";
 import {LOG, command, typed} from "./commands.js";
-import {bars, byServer, chart, counted, duration, field, h, inZone, moment, number, pager, put, sentence, size, table, tiles, time, typedTime} from "./dom.js";
+import {axes, bars, byServer, chart, counted, duration, field, h, inZone, moment, number, pager, put, sentence, size, table, tiles, time, typedTime, words} from "./dom.js";
 import {address} from "./topics.js";
 import {logSettings} from "./topic-changes.js";
 import {UNKNOWN, confirmed} from "./writing.js";
@@ -58,7 +58,7 @@ export function transactions(root, context) {
     const columns = [
       ["Transactional id", (one) => [one.id, one.overdue ? h("span", {class: "badge bad"}, "past its timeout") : null]],
       ["Open for", (one) => duration(one.age_ms), "n"], ["Timeout", (one) => duration(one.timeout_ms), "n"],
-      [inZone("Began"), (one) => time(one.started_ms)], ["Held back", (one) => number(one.held), "n"],
+      [inZone("Began"), (one) => time(one.started_ms), "t"], ["Held back", (one) => number(one.held), "n"],
       ["Producer", (one) => `${one.producer}, epoch ${one.epoch}, transaction ${one.number}`],
       ["Where", (one) => h("details", {"data-key": `w${one.producer}`}, h("summary", {"data-key": `w${one.producer}`}, counted(one.partitions, "partition")),
         one.places.map((at) => h("div", {}, `${at.topic}-${at.partition} from offset ${number(at.first)}, holds back ${number(at.held)}`)),
@@ -87,8 +87,8 @@ function producing(root, context) {
     put(rows, table(`${counted(answer.total, "producer")} with a transactional id`, [
       ["Transactional id", (one) => one.query ? h("a", {href: address("query", one.id), "data-key": `p${one.id}`}, one.id) : one.id, "", "name"],
       ["Producer", (one) => number(one.producer), "n"], ["Epoch", (one) => number(one.epoch), "n", "epoch"],
-      ["Last transaction", (one) => one.number < 0 ? "none" : `${number(one.number)}, ${one.state}`],
-      [inZone("Last used"), (one) => time(one.last_ms), "", "last"], ["Fenced earlier ones", fenced],
+      ["Last transaction", (one) => one.number < 0 ? "none" : [`${number(one.number)}, `, words(one.state)]],
+      [inZone("Last used"), (one) => time(one.last_ms), "t", "last"], ["Fenced earlier ones", fenced],
     ], answer.rows, byServer(asked, context.refresh)), h("p", {class: "soft"}, "A producer of an earlier epoch that still runs is a zombie: it gets PRODUCER_FENCED at its next call, and nothing of it gets into the log. " +
       "If the epoch goes on rising, two programs use one transactional id and fence each other: give each its own, or stop one."),
     pager(answer, (first) => { asked.first = first; context.refresh(); }));
@@ -107,7 +107,7 @@ function audited(root, context) {
   return async () => {
     const answer = await ask("audit", asked);
     put(rows, table(counted(answer.total, "event"), [
-      [inZone("When"), (one) => time(one.time)], ["What", (one) => one.what], ["Of", (one) => one.name || "the log"], ["By", writer],
+      [inZone("When"), (one) => time(one.time), "t"], ["What", (one) => one.what], ["Of", (one) => one.name || "the log"], ["By", writer],
       ["Times", (one) => number(one.times), "n"], ["More", (one) => one.text], ["Entry", (one) => number(one.entry), "n"],
     ], answer.rows), pager(answer, (first) => { asked.first = first; context.refresh(); }));
   };
@@ -144,13 +144,15 @@ export function history(root, context) {
 // The same as bars and as a table.
 function strip(answer, go) {
   const label = `Entries ${number(answer.first)} to ${number(answer.until)} over time, by kind of writer`;
+  const most = Math.max(0, ...answer.rows.map((step) => Object.values(step.counts).reduce((a, b) => a + b, 0)));
   const total = (kind) => answer.rows.reduce((sum, step) => sum + (step.counts[kind] || 0), 0);
   return [h("figure", {class: "panel"},
-    bars(`${label}: ${answer.kinds.map((kind) => `${kind} ${number(total(kind))}`).join(", ")}`, answer.steps, answer.kinds, answer.rows.map((step) => [step.step, step.counts])),
+    axes(most, answer.begin_ms, answer.begin_ms + answer.steps * answer.step_ms, bars(
+      `${label}: ${answer.kinds.map((kind) => `${kind} ${number(total(kind))}`).join(", ")}`, answer.steps, answer.kinds, answer.rows.map((step) => [step.step, step.counts]))),
     h("figcaption", {class: "soft"}, answer.kinds.map((kind, at) => h("span", {class: `key kind${at}`}, h("span", {}, `${kind} ${number(total(kind))}`))),
-      h("div", {}, `From ${moment(answer.begin_ms)}; a bar is ${answer.step_ms < 120000 ? `${answer.step_ms / 1000} s` : duration(answer.step_ms)}.`))),
+      h("div", {}, `From ${moment(answer.begin_ms)}; a bar is ${answer.step_ms < 120000 ? `${number(answer.step_ms / 1000)} s` : duration(answer.step_ms)}.`))),
   h("details", {"data-key": "strip"}, h("summary", {"data-key": "strip"}, "The bars as a table"), table(label, [
-    [inZone("From"), (step) => time(step.time)],
+    [inZone("From"), (step) => time(step.time), "t"],
     ["Entries", (step) => h("button", {type: "button", "data-key": `s${step.first}`, onclick: () => go(step.last)}, step.first === step.last ? number(step.first) : `${number(step.first)} to ${number(step.last)}`)],
     ...answer.kinds.map((kind) => [kind, (step) => number(step.counts[kind] || 0), "n"]),
   ], answer.rows))];
@@ -202,7 +204,7 @@ export function publications(root, context) {
     const answer = await ask("publications", asked);
     put(root, answer.total ? table("Publications", [["Name", (one) => one.name], ["Format", (one) => one.format],
       ["Topics", (one) => one.topics.map((at) => h("div", {}, `${at.topic}: version ${at.version ?? "none"}`))], ["Version", (one) => number(one.sequence), "n"],
-      ["Entry", (one) => number(one.entry), "n"], [inZone("Time"), (one) => time(one.time)], ["Offsets behind", (one) => number(one.behind), "n"],
+      ["Entry", (one) => number(one.entry), "n"], [inZone("Time"), (one) => time(one.time), "t"], ["Offsets behind", (one) => number(one.behind), "n"],
       ["State", (one) => one.unfinished ? h("span", {class: "warn"}, "a version is not finished") : "complete"]], answer.rows) : h("p", {}, "There are none."),
     pager(answer, (first) => { asked.first = first; context.refresh(); }));
   }};

@@ -28,7 +28,7 @@ export function topics(root, context) {
 
 export function topic(root, context) {
   const asked = {topic: context.name, only: "all", sort: "partition", first: 0};
-  const head = h("div", {}), parts = h("div", {}), found = h("div", {"aria-live": "polite"});
+  const head = h("div", {}), parts = h("div", {}), found = h("div", {class: "records", "aria-live": "polite"});
   const form = h("form", {class: "bar", oninput: (event) => {
     asked[event.target.name] = event.target.value; asked.first = 0; context.refresh();
   }}, field("Show", "only", {}, [["all", "all partitions"], ["held", "held back"], ["busy", "written to now"]]));
