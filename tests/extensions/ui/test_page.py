@@ -281,6 +281,15 @@ def test_overview_topics_and_storage(page):
         ({"sort": "records", "reverse": True}, ["json", "orders"]),
     ):
         assert [row["name"] for row in ask(page, "topics", **fields).json()["rows"]] == names
+    for fields, names in (
+        ({}, ["orders", "json"]),
+        ({"sort": "name"}, ["json", "orders"]),
+        ({"sort": "name", "count": 1}, ["json"]),
+        ({"sort": "bytes"}, ["orders", "json"]),
+        ({"sort": "bytes", "reverse": True}, ["json", "orders"]),
+    ):
+        assert [row["name"] for row in ask(page, "storage", **fields).json()["rows"]] == names
+    assert ask(page, "storage", sort="retention_ms").status_code == 400
     part = ask(page, "topic", topic="orders").json()["page_rows"][0]
     assert (part["start"], part["end"], part["lso"]) == (0, 20, 20)
     assert ask(page, "storage").json()["batches"] == 2

@@ -125,6 +125,44 @@ def test_tables_are_sorted_by_their_heads(page, log):
     )
 
 
+def test_small_tables_are_sorted_where_they_are(page, log):
+    """And stay so when their rows are made again."""
+    from playwright.sync_api import expect
+
+    Admin(log).create_topic(
+        "typed", 1, schema=pa.schema([("b", pa.int64()), ("a", pa.string()), ("c", pa.int8())])
+    )
+    page.follower.poll()
+    go(page, "#/topic/typed")
+    page.get_by_text("Settings, columns, readers").press("Enter")
+    table = page.get_by_role("table", name="Columns")
+    names = table.locator("td[data-label=Name]")
+    expect(names).to_have_text(["b", "a", "c"])
+    table.get_by_role("button", name="Name").press("Enter")
+    expect(names).to_have_text(["a", "b", "c"])
+    expect(table.get_by_role("button", name="Name")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(names).to_have_text(["c", "b", "a"])
+    write(log, b"x")
+    with page.expect_response("**/api/topic"):
+        page.follower.poll()
+    expect(names).to_have_text(["c", "b", "a"])
+    expect(table.get_by_role("columnheader", name="Name")).to_have_attribute("aria-sort", "descending")
+
+
+def test_a_page_of_a_list_is_sorted_on_the_server(page, log):
+    from playwright.sync_api import expect
+
+    write(log, b"a long one" * 9, topic="b")
+    write(log, b"short", topic="a")
+    page.follower.poll()
+    go(page, "#/storage")
+    table = page.get_by_role("table", name="Stored records by topic")
+    for name, order in (("Topic", ["a", "b", "orders"]), ("Bytes", ["b", "a", "orders"])):
+        table.get_by_role("button", name=name, exact=True).press("Enter")
+        expect(table.locator("td[data-label=Topic]")).to_have_text(order)
+
+
 def test_times_are_utc_or_local(browser, log):
     from playwright.sync_api import expect
 

@@ -93,12 +93,13 @@ GUIDE = {
 @pytest.mark.parametrize("colours", ["light", "dark"])
 @pytest.mark.parametrize("view", VIEWS)
 def test_all_has_room(browser, url, view, colours, tmp_path):
-    """As pictures show it, which a person can look at in the folder of the test."""
+    """As pictures show it, which a person can look at in the folder of the test. And each table can be sorted."""
     found = {}
     with opened(browser, url, color_scheme=colours) as page:
         address, use = VIEWS[view]
         go(page, address)
         use(page)
+        assert page.locator("table:not(:has(button.sort))").count() == 0
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
             if faults := page.evaluate(FAULTS):

@@ -38,8 +38,8 @@ const detail = (kind) => (root, context) => {
     answer.advice.length ? [h("h2", {}, "Cause and cure"), h("ul", {}, answer.advice.map((one, at) => h("li", {}, sentence(one.text), " ",
       (one.commands || []).map((text) => h("div", {}, typed(text))), one.to ? h("a", {href: `#/${one.to}`, "data-key": `c${at}`}, `Show ${one.to}`) : null)))] : null,
     h("h2", {}, "Lag over time"), chart(answer.over_time, "Lag in offsets"),
-    answer.members.length ? table(answer.members_total > answer.members.length ? `The first ${number(answer.members.length)} of ${number(answer.members_total)} members` : "Members", [["Member", (one) => folded(one.member, `m ${one.member}`)], ["Client", (one) => folded(one.client, `c ${one.member}`)],
-      ["Partitions", (one) => number(one.partitions), "n"], ["State", (one) => one.behind ? "rebalancing" : "in sync"],
+    answer.members.length ? table(answer.members_total > answer.members.length ? `The first ${number(answer.members.length)} of ${number(answer.members_total)} members` : "Members", [["Member", (one) => folded(one.member, `m ${one.member}`), "", "member"], ["Client", (one) => folded(one.client, `c ${one.member}`), "", "client"],
+      ["Partitions", (one) => number(one.partitions), "n", "partitions"], ["State", (one) => one.behind ? "rebalancing" : "in sync", "", "state", (one) => one.behind ? "rebalancing" : "in sync"],
       ...(remove ? [["Remove", (one) => remove(one)]] : [])], answer.members) : null,
     h("h2", {}, "Partitions"), table("Committed offsets and lag", [
       ["Topic", (one) => h("a", {href: address("topic", one.topic), "data-key": `${one.topic}/${one.partition}`}, one.topic)],
@@ -55,12 +55,12 @@ const detail = (kind) => (root, context) => {
 // What the log knows of the micro-batches. What only Spark knows is not here, and is said to be there.
 function microBatches({first, last, rows, events}) {
   return [h("h2", {}, "Micro-batches"), rows.length ? table(`Micro-batches in entries ${number(first)} to ${number(last)}, newest first`, [
-    ["Batch", (one) => number(one.batch), "n"], ["Entry", (one) => number(one.entry), "n"], [inZone("Committed"), (one) => time(one.time), "t"],
-    ["After the one before", (one) => duration(one.since_ms), "n"], ["Offsets read", (one) => number(one.read), "n"], ["Rows written", (one) => number(one.rows), "n"],
-    ["From", (one) => one.sources.map((source, at) => h("div", {}, folded(source, `b ${one.entry} ${at}`)))], ["Into", (one) => one.into.join(", ") || "–"],
-    ["Outcome", (one) => one.refused ? h("span", {class: "bad"}, `refused: ${one.refused}`) : "committed"]], rows)
+    ["Batch", (one) => number(one.batch), "n", "batch"], ["Entry", (one) => number(one.entry), "n", "entry"], [inZone("Committed"), (one) => time(one.time), "t", "time"],
+    ["After the one before", (one) => duration(one.since_ms), "n", "since_ms"], ["Offsets read", (one) => number(one.read), "n", "read"], ["Rows written", (one) => number(one.rows), "n", "rows"],
+    ["From", (one) => one.sources.map((source, at) => h("div", {}, folded(source, `b ${one.entry} ${at}`))), "", "sources", (one) => one.sources.join()], ["Into", (one) => one.into.join(", ") || "–", "", "into", (one) => one.into.join()],
+    ["Outcome", (one) => one.refused ? h("span", {class: "bad"}, `refused: ${one.refused}`) : "committed", "", "outcome", (one) => one.refused || "committed"]], rows)
     : h("p", {}, `None in entries ${number(first)} to ${number(last)}.`),
-  events.length ? table("What happened to it", [[inZone("Time"), (one) => time(one.time), "t"], ["What", (one) => one.what], ["By", (one) => one.writer || "–"], ["More", (one) => one.text || "–"]], events) : null,
+  events.length ? table("What happened to it", [[inZone("Time"), (one) => time(one.time), "t", "time"], ["What", (one) => one.what, "", "what"], ["By", (one) => one.writer || "–", "", "writer"], ["More", (one) => one.text || "–", "", "text"]], events) : null,
   h("p", {class: "soft"}, "A dash is what the log does not know. How long a micro-batch took, the rates of sources that are not of this log, what the query has read and not committed, and the error with which it ended are in Spark: query.lastProgress, query.exception(), and Structured Streaming in its web UI.")];
 }
 export const group = detail("group"), query = detail("query");

@@ -7,7 +7,7 @@ const MOST = 200;  // Rows that are shown while new ones come.
 export function records(topic, found) {
   // What was asked, the rows that are shown, and what the server said last; `live`: new ones are added on top.
   let asked = null, rows = [], said = null, live = false, busy = false;
-  let drawn = null, order = {by: null, down: false};
+  let drawn = null;
 
   function fieldsOf(form) {
     const data = new FormData(form), from = data.get("from"), place = String(data.get("place"));
@@ -53,8 +53,6 @@ export function records(topic, found) {
     } finally { busy = false; }
   }
 
-  const sort = () => ({...order, choose(key) { order = {by: key, down: order.by === key && !order.down}; draw(); }});
-
   function draw() {
     drawn = zone();
     const newest = asked.from === "end", all = columnsOf(rows), chosen = all.filter((one) => chosenOf(one));
@@ -65,8 +63,8 @@ export function records(topic, found) {
         h("fieldset", {class: "row"}, h("legend", {}, "Columns that are shown"), all.map((one) => h("label", {},
           h("input", {type: "checkbox", checked: chosen.includes(one), "data-key": `c${one.id}`, onchange: (event) => { remember(one, event.target.checked); draw(); }}), ` ${one.name}`)))),
       table(`${counted(rows.length, "record")}, ${newest ? "the newest first" : "the oldest first"}${said.looked_at === null ? "" : `; ${number(said.looked_at)} looked at`}`,
-        [...chosen.map((one) => [one.name, (row) => cell(one, row), one.kind, one.id]), ["Record", (row) => h("button", {type: "button", "data-key": `r${row.partition}-${row.offset}`,
-          "aria-label": `Open the record at offset ${row.offset} of partition ${row.partition}`, onclick: () => show(asked, row)}, "Open")]], sorted(rows, order), sort()),
+        [...chosen.map((one) => [one.name, (row) => cell(one, row), one.kind, one.id, (row) => sortedBy(row, one.id)]), ["Record", (row) => h("button", {type: "button", "data-key": `r${row.partition}-${row.offset}`,
+          "aria-label": `Open the record at offset ${row.offset} of partition ${row.partition}`, onclick: () => show(asked, row)}, "Open")]], rows),
       h("div", {class: "row", role: "group", "aria-label": "Records"},
         newest && said.ends ? h("button", {type: "button", "data-key": "live", "aria-pressed": String(live), onclick: () => { live = !live; draw(); update(); }},
           live ? "Pause" : "Go on live") : null,
@@ -118,16 +116,11 @@ export function records(topic, found) {
   return {form, update};
 }
 
-// What is shown, by a column: numbers, then texts, then nulls.
-function sorted(rows, {by, down}) {
-  if (by === null) return rows;
-  const keyed = rows.map((row) => {
-    const shown = by.startsWith(".") ? row.cells?.[by.slice(1)] : by === "headers" ? {text: row.headers.map((one) => one.text).join()} : row[by];
-    const value = typeof shown === "object" ? shown?.text : shown, figure = typeof value === "number" || shown?.as === "value" ? Number(value) : NaN;
-    return {row, kind: value === null || value === undefined ? 2 : isNaN(figure) ? 1 : 0, value: isNaN(figure) ? value : figure};
-  });
-  keyed.sort((a, b) => a.kind - b.kind || (a.value < b.value ? -1 : a.value > b.value ? 1 : 0) * (down ? -1 : 1));
-  return keyed.map((one) => one.row);
+// What a record is sorted by: numbers as such, else the text that is shown.
+function sortedBy(row, by) {
+  const shown = by.startsWith(".") ? row.cells?.[by.slice(1)] : by === "headers" ? {text: row.headers.map((one) => one.text).join()} : row[by];
+  const value = shown !== null && typeof shown === "object" ? shown.text : shown, figure = shown?.as === "value" ? Number(value) : NaN;
+  return isNaN(figure) || value === null ? value : figure;
 }
 
 const FEW = 12;  // Fields that are shown unless others are chosen.

@@ -43,8 +43,8 @@ export function topic(root, context) {
       ["Rate", spark(answer.spark, "Offsets per second")]]),
       answer.problem ? h("p", {class: "error"}, answer.problem) : null,
       h("details", {"data-key": "settings"}, h("summary", {"data-key": "settings"}, "Settings, columns, readers"),
-        table("Settings that were set", [["Name", (one) => one.name], ["Value", (one) => h("code", {}, one.value)]], answer.settings),
-        answer.columns.length ? table("Columns", [["Name", (one) => one.name], ["Type", (one) => one.type], ["Nullable", (one) => String(one.nullable)]], answer.columns) : null,
+        table("Settings that were set", [["Name", (one) => one.name, "", "name"], ["Value", (one) => h("code", {}, one.value), "", "value"]], answer.settings),
+        answer.columns.length ? table("Columns", [["Name", (one) => one.name, "", "name"], ["Type", (one) => one.type, "", "type"], ["Nullable", (one) => String(one.nullable), "", "nullable"]], answer.columns) : null,
         h("p", {}, "Groups: ", answer.readers.map((one) => [h("a", {href: address("group", one)}, one), " "])),
         h("p", {}, `Publications: ${answer.publications.join(", ") || "none"}`)));
     put(parts, table(`Partitions of ${context.name}`, [
