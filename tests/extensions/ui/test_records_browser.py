@@ -64,6 +64,21 @@ def test_new_records_appear_on_top_until_it_is_paused(page, log):
     expect(values.first).to_have_text("another one")
 
 
+def test_all_partitions_from_the_oldest_on(page, log):
+    from playwright.sync_api import expect
+
+    write(log, *[b"value %d" % number for number in range(30)])
+    page.follower.poll()
+    page.get_by_label("From").select_option("offset")
+    page.get_by_label("Offset or time").fill("1")
+    read(page)
+    values = page.locator("td[data-label=Value] code")
+    expect(values).to_have_count(25)
+    page.get_by_role("button", name="Next ones").press("Enter")
+    expect(values).to_have_count(2)
+    expect(page.get_by_role("button", name="Next ones")).to_have_count(0)
+
+
 def test_columns_are_chosen_copied_and_saved(page, log, tmp_path):
     from playwright.sync_api import expect
 

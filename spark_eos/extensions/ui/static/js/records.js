@@ -56,7 +56,7 @@ export function records(topic, found) {
   function draw() {
     drawn = zone();
     const newest = asked.from === "end", all = columnsOf(rows), chosen = all.filter((one) => chosenOf(one));
-    const place = () => newest ? {before: said.next} : {from: "offset", offset: said.next};
+    const place = () => newest ? {before: said.next} : {after: said.next};
     put(found, said.problem ? h("p", {class: "warn"}, said.problem) : null,
       said.damaged.map((one) => h("p", {class: "error"}, one)),
       h("details", {"data-key": "columns"}, h("summary", {"data-key": "columns"}, `Columns: ${chosen.length} of ${all.length}`),
