@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from spark_eos import Admin, Log, Producer
@@ -105,6 +106,10 @@ def test_columns_are_chosen_copied_and_saved(page, log, tmp_path):
     text = (tmp_path / "file").read_text()
     assert text.splitlines()[0] == "partition,offset,time,long"
     assert ",'=xxx" in text
+    with page.expect_download() as loading:
+        page.get_by_role("button", name="Save as Parquet").press("Enter")
+    loading.value.save_as(tmp_path / "typed.parquet")
+    assert pq.read_table(tmp_path / "typed.parquet")["long"].to_pylist() == ["=" + "x" * 300]
     page.get_by_role("button", name="Open the record at offset 0 of partition 0").press("Enter")
     page.get_by_role("dialog").get_by_role("button", name="Copy name").press("Enter")
     page.get_by_text("Copied", exact=True).wait_for()

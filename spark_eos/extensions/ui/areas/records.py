@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -113,6 +114,7 @@ def export(follower: Follower, question: Question) -> Answer:
     form = question.choice("format", tuple(FORMATS))
     left = MOST_BYTES
     rows: list[Answer] = []
+    tables: list[pa.Table] = []
     for partition, offset in question.pairs("records", most=MOST_ROWS):
         at = TopicPartition(topic.name, partition)
         found = _read_one(follower, topic, at, offset, isolation)
@@ -123,7 +125,11 @@ def export(follower: Follower, question: Question) -> Answer:
             )
         (row,) = dicts(topic, found.table)
         rows.append(_shown(topic, decoder, Found(partition, offset, row)))
-    return {"text": FORMATS[form](columns, rows), "name": f"{topic.name}.{form}"}
+        tables.append(found.table)
+    stored = pa.concat_tables(tables) if topic.schemas and tables else None
+    data = FORMATS[form](columns, rows, stored)
+    file = {"text": data} if isinstance(data, str) else {"base64": base64.b64encode(data).decode()}
+    return {**file, "name": f"{topic.name}.{form}"}
 
 
 def _read_one(

@@ -70,7 +70,7 @@ export function records(topic, found) {
           live ? "Pause" : "Go on live") : null,
         said.done ? null : h("button", {type: "button", "data-key": "more", onclick: () => load(asked, place())}, newest ? "Older ones" : "Next ones"),
         newest ? h("button", {type: "button", "data-key": "newest", onclick: () => load(asked)}, "Newest") : null,
-        [["csv", "CSV"], ["jsonl", "JSON Lines"]].map(([format, name]) => h("button", {type: "button", "data-key": format, disabled: !rows.length, onclick: () => save(format, chosen)}, `Save as ${name}`)),
+        [["csv", "CSV"], ["jsonl", "JSON Lines"], ["parquet", "Parquet"]].map(([format, name]) => h("button", {type: "button", "data-key": format, disabled: !rows.length, onclick: () => save(format, chosen)}, `Save as ${name}`)),
         live ? h("span", {class: "soft"}, "New records appear on top.") : null, problem));
   }
 
@@ -89,7 +89,8 @@ export function records(topic, found) {
     try {
       const file = await ask("export", {topic, format, decode: asked.decode, isolation: asked.isolation,
         columns: chosen.map((one) => one.id), records: rows.map((one) => [one.partition, one.offset])});
-      const url = URL.createObjectURL(new Blob([file.text], {type: "text/plain"}));
+      const data = file.text ?? Uint8Array.from(atob(file.base64), (one) => one.charCodeAt(0));
+      const url = URL.createObjectURL(new Blob([data], {type: file.text === undefined ? "application/octet-stream" : "text/plain"}));
       h("a", {href: url, download: file.name}).click();
       setTimeout(() => URL.revokeObjectURL(url), 10000);
     } catch (error) { problem.textContent = error.message; }
