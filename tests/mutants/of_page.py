@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _NEWEST, _OF_NEWEST = "spark_eos/extensions/ui/reading/newest.py", ("tests/extensions/ui/test_newest.py",)
+_OLDEST, _OF_OLDEST = "spark_eos/extensions/ui/reading/oldest.py", ("tests/extensions/ui/test_oldest.py",)
 _GROUPS_PAGE, _OF_ADVICE = "spark_eos/extensions/ui/areas/groups.py", ("tests/extensions/ui/test_advice.py",)
 _OF_CHANGES = ("tests/extensions/ui/test_group_changes.py",)
 _TROUBLES_PAGE = "spark_eos/monitoring/troubles/readers.py"
@@ -102,6 +103,22 @@ MUTANTS = (
         "end",
         "the next page of older records is the first one again",
         _OF_NEWEST,
+    ),
+    Mutant(
+        "oldest-reads-every-partition",
+        _OLDEST,
+        "first_ms = max(self._fetch.batch.min_timestamp_ms, self._since_ms or 0)",
+        "first_ms = 0",
+        "a page of the oldest records reads a batch of each partition",
+        _OF_OLDEST,
+    ),
+    Mutant(
+        "time-looked-for-on-each-page",
+        _OLDEST,
+        "self._since_ms = None if self.was_read else place.time_ms",
+        "self._since_ms = place.time_ms",
+        "the next page of records from a time on begins at that time again",
+        _OF_OLDEST,
     ),
     Mutant(
         "csv-is-computed",

@@ -93,11 +93,23 @@ def _is_pair(pair: Any) -> bool:
 Area: TypeAlias = "Callable[[Follower, Question], Answer]"
 
 
-def page(question: Question, rows: Sequence[Any], make: Callable[[Any], Any]) -> Answer:
+def _place(value: Any) -> tuple[int, float, str]:
+    """Numbers and times begin with the largest, texts with the first, as in the browser; what is not known is last."""
+    if value is None or value == "":
+        return 2, 0, ""
+    return (0, -value, "") if isinstance(value, (int, float)) else (1, 0, str(value))
+
+
+def page(
+    question: Question, rows: Sequence[Any], make: Callable[[Any], Any], sorts: Sequence[str] = ()
+) -> Answer:
     """The rows from number ``first`` on, ``count`` of them, and how many there are; only these are made.
 
-    With ``reverse`` they are in the other order.
+    ``sorts`` are fields by one of which ``sort`` may ask to have them: all of them are made for that. With ``reverse``
+    they are in the other order.
     """
+    if sorts and (by := question.choice("sort", ("", *sorts))):
+        rows, make = sorted(map(make, rows), key=lambda row: _place(row[by])), lambda row: row
     if question.flag("reverse"):
         rows = rows[::-1]
     count = question.number("count", 50, least=1, most=MOST_ROWS)

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +84,12 @@ def go(page: Page, view: str) -> None:
 
 
 def picture(page: Page, name: str) -> None:
-    """A picture for the documentation, if they are made."""
-    if PICTURES:
-        page.wait_for_timeout(3000)
-        page.screenshot(path=f"{PICTURES}/{name}.png")
+    """A small picture of what the window shows, for the documentation, if they are made."""
+    if not PICTURES:
+        return
+    from PIL import Image
+
+    whole = Image.open(BytesIO(page.screenshot()))
+    whole.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+        f"{PICTURES}/{name}.png", optimize=True
+    )

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
 from datetime import date
+from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from spark_eos import Admin, Log, Producer
+from spark_eos.errors import InvalidRequestError
 from spark_eos.extensions.ui.areas import records
+from spark_eos.extensions.ui.reading.exports import as_parquet
 from spark_eos.storage import MemoryStore
 from tests.extensions.ui.asking import Asking
 
@@ -118,6 +123,62 @@ def test_hostile_text_stays_what_it_is(log):
     _, *found = csv.reader(io.StringIO(text, newline=""))
     assert found[1] == ["", 'a,"b"\nc', "[]"]
     assert found[3] == ["", "", "[]"]
+
+
+def parquet(ask, topic, columns, **fields):
+    answer = saved(ask, topic, "parquet", columns, **fields)
+    assert answer["name"] == f"{topic}.parquet"
+    return pq.read_table(pa.BufferReader(base64.b64decode(answer["base64"])))
+
+
+def test_parquet_has_the_types_of_the_columns(log):
+    rows = pa.table(
+        {
+            "id": pa.array([2**60, None], pa.int64()),
+            "price": pa.array([Decimal("1.50"), None], pa.decimal128(9, 2)),
+            "name": [HOSTILE, "x" * 9000],
+            "tags": [["x", None], []],
+            "offset": [b"\xff", None],
+        }
+    )
+    Admin(log).create_topic("t", 1, schema=rows.schema)
+    with Producer(log) as producer:
+        producer.send_arrow("t", rows)
+    found = parquet(
+        Asking(log), "t", ["partition", "offset", "time", ".id", ".price", ".name", ".tags", ".offset"]
+    )
+    typed = found.select(["id", "price", "name", "tags", "value.offset"]).rename_columns(rows.column_names)
+    assert typed.equals(rows)
+    assert found.schema.field("time").type == pa.timestamp("ms", "UTC")
+    assert found.select(["partition", "offset"]).to_pydict() == {"partition": [0, 0], "offset": [0, 1]}
+
+
+def test_parquet_of_columns_that_have_changed(log):
+    """The file has the newest names, also of records from before."""
+    Admin(log).create_topic("t", 1, schema=pa.schema([("a", pa.int32())]))
+    with Producer(log) as producer:
+        producer.send_arrow("t", pa.table({"a": pa.array([1], pa.int32())}))
+    Admin(log).alter_topic("t", add_columns={"b": "string"}, rename_columns={"a": "c"})
+    with Producer(log) as producer:
+        producer.send_arrow("t", pa.table({"c": pa.array([2], pa.int32()), "b": ["x"]}))
+    assert parquet(Asking(log), "t", [".c", ".b"]).to_pydict() == {"c": [1, 2], "b": [None, "x"]}
+
+
+def test_parquet_of_values_without_columns_is_text(log):
+    Admin(log).create_topic("t", 1)
+    send(log, "t", b'{"a": 1.10, "b": "\\ud800"}', b"\xff\x00", None)
+    found = parquet(Asking(log), "t", ["offset", "value", ".a", ".b", "headers"])
+    assert found.select(["value", "a", "b"]).to_pylist()[0] == {
+        "value": '{"a": 1.10, "b": "\\ud800"}', "a": "1.10", "b": "\ufffd"
+    }  # fmt: skip
+    assert found["value"].to_pylist()[1:] == ["ff 00", None]
+    assert found["headers"].to_pylist() == ["[]"] * 3
+
+
+def test_a_type_that_parquet_does_not_have():
+    type_ = pa.month_day_nano_interval()
+    with pytest.raises(InvalidRequestError, match="column 'a' is of type month_day_nano_interval"):
+        as_parquet([".a"], [], pa.table({"a": pa.array([None], type_)}))
 
 
 def test_a_file_has_whole_values_or_none(log, monkeypatch):

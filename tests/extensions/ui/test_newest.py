@@ -118,11 +118,6 @@ def test_a_search_says_how_many_records_it_looked_at(log):
     assert (placed(answer), answer["looked_at"], answer["done"]) == ([(1, 1, 1004)], 12, True)
 
 
-def test_a_place_needs_a_partition(log):
-    for place in ({"from": "start"}, {"from": "offset", "offset": 1}, {"from": "time", "time": "2020-01-01"}):
-        assert "choose a partition" in Asking(log)("records", topic="t", **place)["error"]
-
-
 @pytest.mark.parametrize("before", [[[0, -1]], [[0]], {"0": 1}, [[0, True]], [[0, 1]] * 3001])
 def test_places_that_are_none(log, before):
     assert "'before' must be a list" in Asking(log)("records", topic="t", before=before)["error"]

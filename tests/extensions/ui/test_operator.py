@@ -6,7 +6,7 @@ import pytest
 
 from spark_eos.extensions.ui.follower import Follower
 from tests.extensions.ui.afternoon import HOSTILE, Later, Trouble
-from tests.extensions.ui.browsing import in_chromium, opened, picture, served
+from tests.extensions.ui.browsing import in_chromium, opened, served
 
 pytestmark = in_chromium
 
@@ -89,13 +89,11 @@ def test_an_afternoon(hands, trouble):
 
     # A transaction hangs, and holds readers back.
     hands.sees("and holds back 8 offsets of orders-2")
-    picture(hands.page, "overview")
     hands.use("Show transactions")
     hands.is_in("Transactions")
     hands.sees("past its timeout")
     hands.use("Abort the transaction of checkout")
     hands.page.get_by_role("dialog").wait_for()
-    picture(hands.page, "abort")
     assert hands.at() == "Keep it open"
     hands.press("Escape")
     hands.has("Abort the transaction of checkout")
@@ -149,7 +147,6 @@ def test_an_afternoon(hands, trouble):
     hands.sees(trouble.damaged.name)
     hands.sees("put the file back from a copy; readers of these offsets fail until then")
     hands.sees(f"eoslog vacuum {trouble.url}")
-    picture(hands.page, "health")
     hands.use(first)
     hands.sees("Verify has found 1 damaged or missing objects.")
 

@@ -281,6 +281,15 @@ def test_overview_topics_and_storage(page):
         ({"sort": "records", "reverse": True}, ["json", "orders"]),
     ):
         assert [row["name"] for row in ask(page, "topics", **fields).json()["rows"]] == names
+    for fields, names in (
+        ({}, ["orders", "json"]),
+        ({"sort": "name"}, ["json", "orders"]),
+        ({"sort": "name", "count": 1}, ["json"]),
+        ({"sort": "bytes"}, ["orders", "json"]),
+        ({"sort": "bytes", "reverse": True}, ["json", "orders"]),
+    ):
+        assert [row["name"] for row in ask(page, "storage", **fields).json()["rows"]] == names
+    assert ask(page, "storage", sort="retention_ms").status_code == 400
     part = ask(page, "topic", topic="orders").json()["page_rows"][0]
     assert (part["start"], part["end"], part["lso"]) == (0, 20, 20)
     assert ask(page, "storage").json()["batches"] == 2
@@ -315,7 +324,7 @@ def test_a_search_reads_so_much_and_says_where_to_go_on(page, log, follower, mon
     follower.poll()
     monkeypatch.setattr(f"spark_eos.extensions.ui.reading.wanted.{limit}", 1)
     one = ask(page, "records", topic="t", **{"from": "start"}, search="value 3").json()
-    assert (one["rows"], one["next"], one["done"]) == ([], 1, False)
+    assert (one["rows"], one["next"], one["done"]) == ([], [[0, 1]], False)
     back = ask(page, "records", topic="t", search="value 0").json()
     assert (back["rows"], back["next"], back["done"], back["looked_at"]) == ([], [[0, 3]], False, 1)
     older = ask(page, "records", topic="t", search="value 2", before=back["next"]).json()

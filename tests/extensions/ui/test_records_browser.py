@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from spark_eos import Admin, Log, Producer
@@ -64,6 +65,21 @@ def test_new_records_appear_on_top_until_it_is_paused(page, log):
     expect(values.first).to_have_text("another one")
 
 
+def test_all_partitions_from_the_oldest_on(page, log):
+    from playwright.sync_api import expect
+
+    write(log, *[b"value %d" % number for number in range(30)])
+    page.follower.poll()
+    page.get_by_label("From").select_option("offset")
+    page.get_by_label("Offset or time").fill("1")
+    read(page)
+    values = page.locator("td[data-label=Value] code")
+    expect(values).to_have_count(25)
+    page.get_by_role("button", name="Next ones").press("Enter")
+    expect(values).to_have_count(2)
+    expect(page.get_by_role("button", name="Next ones")).to_have_count(0)
+
+
 def test_columns_are_chosen_copied_and_saved(page, log, tmp_path):
     from playwright.sync_api import expect
 
@@ -90,6 +106,10 @@ def test_columns_are_chosen_copied_and_saved(page, log, tmp_path):
     text = (tmp_path / "file").read_text()
     assert text.splitlines()[0] == "partition,offset,time,long"
     assert ",'=xxx" in text
+    with page.expect_download() as loading:
+        page.get_by_role("button", name="Save as Parquet").press("Enter")
+    loading.value.save_as(tmp_path / "typed.parquet")
+    assert pq.read_table(tmp_path / "typed.parquet")["long"].to_pylist() == ["=" + "x" * 300]
     page.get_by_role("button", name="Open the record at offset 0 of partition 0").press("Enter")
     page.get_by_role("dialog").get_by_role("button", name="Copy name").press("Enter")
     page.get_by_text("Copied", exact=True).wait_for()
@@ -123,6 +143,44 @@ def test_tables_are_sorted_by_their_heads(page, log):
     expect(page.get_by_role("columnheader", name="End", exact=True)).to_have_attribute(
         "aria-sort", "ascending"
     )
+
+
+def test_small_tables_are_sorted_where_they_are(page, log):
+    """And stay so when their rows are made again."""
+    from playwright.sync_api import expect
+
+    Admin(log).create_topic(
+        "typed", 1, schema=pa.schema([("b", pa.int64()), ("a", pa.string()), ("c", pa.int8())])
+    )
+    page.follower.poll()
+    go(page, "#/topic/typed")
+    page.get_by_text("Settings, columns, readers").press("Enter")
+    table = page.get_by_role("table", name="Columns")
+    names = table.locator("td[data-label=Name]")
+    expect(names).to_have_text(["b", "a", "c"])
+    table.get_by_role("button", name="Name").press("Enter")
+    expect(names).to_have_text(["a", "b", "c"])
+    expect(table.get_by_role("button", name="Name")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(names).to_have_text(["c", "b", "a"])
+    write(log, b"x")
+    with page.expect_response("**/api/topic"):
+        page.follower.poll()
+    expect(names).to_have_text(["c", "b", "a"])
+    expect(table.get_by_role("columnheader", name="Name")).to_have_attribute("aria-sort", "descending")
+
+
+def test_a_page_of_a_list_is_sorted_on_the_server(page, log):
+    from playwright.sync_api import expect
+
+    write(log, b"a long one" * 9, topic="b")
+    write(log, b"short", topic="a")
+    page.follower.poll()
+    go(page, "#/storage")
+    table = page.get_by_role("table", name="Stored records by topic")
+    for name, order in (("Topic", ["a", "b", "orders"]), ("Bytes", ["b", "a", "orders"])):
+        table.get_by_role("button", name=name, exact=True).press("Enter")
+        expect(table.locator("td[data-label=Topic]")).to_have_text(order)
 
 
 def test_times_are_utc_or_local(browser, log):

@@ -17,7 +17,7 @@ def audit(follower: Follower, question: Question) -> Answer:
         for one in reversed(follower.state.trail)
         if any(wanted in text.casefold() for text in (one.name, one.what, one.writer))
     ]
-    return page(question, found, shown)
+    return page(question, found, shown, ("time", "what", "name", "writer", "times", "text", "entry"))
 
 
 def shown(one: Event) -> Answer:

@@ -41,4 +41,7 @@ def publications(follower: Follower, question: Question) -> Answer:
             "unfinished": one.begun is not None,
         }
 
-    return {"seq": state.seq, **page(question, found, row)}
+    return {
+        "seq": state.seq,
+        **page(question, found, row, ("name", "format", "sequence", "entry", "time", "behind")),
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -14,9 +15,10 @@ from spark_eos.extensions.ui.question import MOST_OFFSETS, MOST_ROWS, Answer, Qu
 from spark_eos.extensions.ui.reading.exports import FORMATS, MOST_COLUMNS
 from spark_eos.extensions.ui.reading.expression import row_filter
 from spark_eos.extensions.ui.reading.newest import Found, newest
-from spark_eos.extensions.ui.reading.wanted import MOST_BYTES, Budget, Wanted, dicts, matching
+from spark_eos.extensions.ui.reading.oldest import Place, oldest
+from spark_eos.extensions.ui.reading.wanted import MOST_BYTES, Budget, Wanted, dicts
 from spark_eos.log.data.partitioners import key_partitions
-from spark_eos.log.data.planner import Fetch, end_offset, partition_of, planned_rows
+from spark_eos.log.data.planner import Fetch, partition_of, planned_rows
 from spark_eos.log.data.records import Records
 from spark_eos.log.time_travel import time_ms
 from spark_eos.log.topics import key_columns, layout_of
@@ -36,10 +38,11 @@ _MOST_DAMAGED = 10
 
 
 def records(follower: Follower, question: Question) -> Answer:
-    """Records of a topic: the newest of all its partitions or of one, or those of one from a place on.
+    """Records of all partitions of a topic, or of one: the newest, or those from a place on.
 
-    ``from``: ``end`` is the newest first; ``offset``, ``time`` and ``start`` are the oldest first from there. After one
-    of the newest ones, ``before`` is its ``next`` for older ones, and ``after`` its ``ends`` for those that came since.
+    ``from``: ``end`` is the newest first; ``offset``, ``time`` and ``start`` are the oldest first from there in each
+    partition, and ``after`` is the ``next`` of the answer before. After one of the newest ones, ``before`` is its
+    ``next`` for older ones, and ``after`` its ``ends`` for those that came since.
     """
     topic = follower.topic(question.text("topic"))
     isolation = ISOLATIONS[question.choice("isolation", tuple(ISOLATIONS))]
@@ -55,25 +58,21 @@ def records(follower: Follower, question: Question) -> Answer:
     number = _partition(follower, topic, question)
     found: list[Found]
     shown: Answer
+    numbers = range(topic.partitions) if number is None else [number]
+    bounds = question.offsets("before"), question.offsets("after")
     if whence == "end":
-        numbers = range(topic.partitions) if number is None else [number]
-        bounds = question.offsets("before"), question.offsets("after")
         found, before, ends = newest(follower, topic, numbers, *bounds, isolation, wanted, count, budget)
         if before is not None and len(before) > MOST_OFFSETS:
             raise InvalidRequestError(
                 f"no older ones can be read of {topic.partitions} partitions together: choose one of them"
             )
         shown = {"ends": ends and [*ends.items()], "next": before and [*before.items()], "done": not before}
-    elif number is None:
-        raise InvalidRequestError(
-            f"topic {topic.name!r} has {topic.partitions} partitions, and only the newest records are read from all of "
-            "them: choose a partition"
-        )
     else:
-        at = TopicPartition(topic.name, number)
-        place = _place(follower, question, whence, at, isolation)
-        found, following = _forwards(follower, topic, at, place, isolation, wanted, count, budget)
-        shown = {"next": following, "done": following is None}
+        place = _place(question, whence)
+        found, following = oldest(
+            follower, topic, numbers, place, bounds[1], isolation, wanted, count, budget
+        )
+        shown = {"next": following and [*following.items()], "done": following is None}
     return {
         "topic": topic.name,
         **shown,
@@ -115,6 +114,7 @@ def export(follower: Follower, question: Question) -> Answer:
     form = question.choice("format", tuple(FORMATS))
     left = MOST_BYTES
     rows: list[Answer] = []
+    tables: list[pa.Table] = []
     for partition, offset in question.pairs("records", most=MOST_ROWS):
         at = TopicPartition(topic.name, partition)
         found = _read_one(follower, topic, at, offset, isolation)
@@ -125,7 +125,11 @@ def export(follower: Follower, question: Question) -> Answer:
             )
         (row,) = dicts(topic, found.table)
         rows.append(_shown(topic, decoder, Found(partition, offset, row)))
-    return {"text": FORMATS[form](columns, rows), "name": f"{topic.name}.{form}"}
+        tables.append(found.table)
+    stored = pa.concat_tables(tables) if topic.schemas and tables else None
+    data = FORMATS[form](columns, rows, stored)
+    file = {"text": data} if isinstance(data, str) else {"base64": base64.b64encode(data).decode()}
+    return {**file, "name": f"{topic.name}.{form}"}
 
 
 def _read_one(
@@ -161,23 +165,17 @@ def _has_text_key(topic: Topic) -> bool:
 # -- Where ------------------------------------------------------------------------------------------------
 
 
-def _place(
-    follower: Follower, question: Question, whence: str, at: TopicPartition, isolation: Isolation
-) -> int:
-    """The offset to begin at: inside of what is there."""
-    part = partition_of(follower.state, at)
-    end = end_offset(part, isolation)
+def _place(question: Question, whence: str) -> Place:
+    """Where to begin."""
     if whence == "start":
-        return part.start
+        return Place()
     if whence == "offset":
-        return min(max(question.number("offset"), part.start), end)
+        return Place(question.number("offset"))
     text = question.text("time", most=100)
     try:
-        wanted = int(text) if text.lstrip("-").isdecimal() else time_ms(text)
+        return Place(time_ms=int(text) if text.lstrip("-").isdecimal() else time_ms(text))
     except (ValueError, OverflowError):
         raise InvalidRequestError(f"{text!r} is not a time such as 2026-11-21T16:30:00") from None
-    found = follower.log.offset_for_time(at, wanted, isolation)
-    return end if found is None else found[0]
 
 
 def _fetches(
@@ -188,42 +186,6 @@ def _fetches(
         assert row.file is not None
         assert row.batch is not None
         yield Fetch(at.topic, at.partition, first, last - first, first - row.base_offset, row.file, row.batch)
-
-
-def _forwards(
-    follower: Follower,
-    topic: Topic,
-    at: TopicPartition,
-    start: int,
-    isolation: Isolation,
-    wanted: Wanted,
-    count: int,
-    budget: Budget,
-) -> tuple[list[Found], int | None]:
-    """Up to ``count`` records from ``start`` on, and where the next ones begin; None: there are none yet."""
-    found: list[Found] = []
-    end = end_offset(partition_of(follower.log.state, at), isolation)
-    start, stop = wanted.narrowed(topic, at, start, end)
-    for fetch in _fetches(follower, at, start, stop, isolation):
-        if budget.is_spent:
-            return found, fetch.offset
-        if not wanted.may_be_in(fetch):
-            budget.skip()
-            continue
-        matches = matching(follower, topic, fetch, wanted, budget)
-        if matches is None:
-            continue
-        batch, places = matches
-        taken = pa.array(places[: count - len(found)], pa.int64())
-        rows = dicts(topic, batch.table.take(taken))
-        found += [
-            Found(at.partition, batch.offset(place), row)
-            for place, row in zip(taken.to_pylist(), rows, strict=True)
-        ]
-        if len(found) >= count:
-            following = found[-1].offset + 1
-            return found, following if following < end else None
-    return found, None
 
 
 # -- Rows -------------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def storage(follower: Follower, question: Question) -> Answer:
         "requests": follower.store.requests,
         "debt": _debt(follower, state, held),
         "counted": _counting(follower).shown,
-        **page(question, topics, _row),
+        **page(question, topics, _row, ("name", "bytes", "batches", "average", "unsealed", "cleanup")),
     }
 
 

@@ -11,6 +11,8 @@ __all__ = ["open_transactions"]
 _SHOWN = 100
 """Partitions of one transaction that are listed; all are counted."""
 
+_SORTS = ("id", "age_ms", "timeout_ms", "started_ms", "held")
+
 
 def open_transactions(follower: Follower, question: Question) -> Answer:
     """A page of the open transactions, the longest open first."""
@@ -22,7 +24,7 @@ def open_transactions(follower: Follower, question: Question) -> Answer:
     names = {topic.topic_id: topic.name for topic in state.topics.values()} if found else {}
     return {
         "seq": state.seq,
-        **page(question, found, lambda producer: _shown(state, names, producer, now_ms)),
+        **page(question, found, lambda producer: _shown(state, names, producer, now_ms), _SORTS),
     }
 
 

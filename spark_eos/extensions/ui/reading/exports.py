@@ -1,14 +1,17 @@
-"""Records that are shown as text of a file: CSV or JSON Lines."""
+"""Records that are shown as a file: CSV, JSON Lines or Parquet."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from spark_eos.errors import InvalidRequestError
 
@@ -23,7 +26,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """A spreadsheet takes what begins like this for a formula. So a ' comes before it, which it does not show."""
 
 
-def as_csv(columns: Sequence[str], rows: Sequence[Row]) -> str:
+def as_csv(columns: Sequence[str], rows: Sequence[Row], _: pa.Table | None = None) -> str:
     """As of RFC 4180, in UTF-8. A null is empty. Text that a spreadsheet would compute has a ' before it."""
     out = io.StringIO(newline="")
     writer = csv.writer(out)
@@ -34,7 +37,7 @@ def as_csv(columns: Sequence[str], rows: Sequence[Row]) -> str:
     return out.getvalue()
 
 
-def as_json_lines(columns: Sequence[str], rows: Sequence[Row]) -> str:
+def as_json_lines(columns: Sequence[str], rows: Sequence[Row], _: pa.Table | None = None) -> str:
     """An object a line. Numbers have all their digits; what JSON has no value for is a text."""
     names = [json.dumps(name) for name in _named(columns)]
     lines = [
@@ -44,7 +47,46 @@ def as_json_lines(columns: Sequence[str], rows: Sequence[Row]) -> str:
     return "".join(f"{{{line}}}\n" for line in lines)
 
 
-FORMATS: dict[str, Callable[[Sequence[str], Sequence[Row]], str]] = {"csv": as_csv, "jsonl": as_json_lines}
+def as_parquet(columns: Sequence[str], rows: Sequence[Row], stored: pa.Table | None = None) -> bytes:
+    """The columns of ``stored`` with their types. Without it, they are as in CSV, as texts."""
+    names = _named(columns)
+    found = [
+        stored.column(column[1:]) if stored is not None and column.startswith(".") else _array(column, rows)
+        for column in columns
+    ]
+    for name, values in zip(names, found, strict=True):
+        try:
+            pq.write_table(pa.table({name: values.slice(0, 0)}), pa.BufferOutputStream())
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise InvalidRequestError(
+                f"column {name!r} is of type {values.type}, which Parquet does not have ({error}): leave out this "
+                "column, or save JSON Lines"
+            ) from None
+    out = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_arrays(found, names), out)
+    data: bytes = out.getvalue().to_pybytes()
+    return data
+
+
+FORMATS: dict[str, Callable[[Sequence[str], Sequence[Row], pa.Table | None], str | bytes]] = {
+    "csv": as_csv,
+    "jsonl": as_json_lines,
+    "parquet": as_parquet,
+}
+"""By the ending of a file's name. The last argument has the columns as they are stored, of topics with a schema."""
+
+_PLACES = {"partition": pa.int32(), "offset": pa.int64(), "time": pa.timestamp("ms", "UTC")}
+
+
+def _array(column: str, rows: Sequence[Row]) -> pa.Array:
+    if type_ := _PLACES.get(column):
+        return pa.array([row[column] for row in rows], type_)
+    texts = [_cell(row, column)["text"] for row in rows]
+    return pa.array([None if one is None else _SURROGATE.sub("\ufffd", one) for one in texts], pa.string())
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half a character, which JSON can have and UTF-8 cannot."""
 
 
 def _named(columns: Sequence[str]) -> list[str]:

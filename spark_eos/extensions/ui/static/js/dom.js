@@ -40,25 +40,51 @@ export function put(root, ...children) {
 
 const focusable = (root) => [...root.querySelectorAll("a, button, input, select, summary")];
 
-// A table with roles of its own, since a narrow page lays it out as blocks.
-// columns: [label, row => content, "n" for numbers, what it is sorted by]; sort: which one it is now, and what another does.
+// A table with roles of its own, since a narrow page lays it out as blocks. The heads of its columns sort it.
+// columns: [label, row => content, "n" for numbers and "t" for times, the field of a row that it is sorted by, row => that value].
+// sort: what a server sorts, since it sends a page; without it the rows are all there.
 export function table(caption, columns, rows, sort) {
-  return h("table", {role: "table"},
-    h("caption", {}, caption),
-    h("thead", {role: "rowgroup"}, h("tr", {role: "row"}, columns.map(([label, , kind, key]) => {
-      const now = sort && key !== undefined && sort.by === key;
-      return h("th", {role: "columnheader", scope: "col", class: kind, "aria-sort": now ? (sort.down ? "descending" : "ascending") : null},
-        sort && key !== undefined ? h("button", {type: "button", class: "sort", "data-key": `sort ${caption.replace(/[\d,.]+/g, "")} ${key}`, title: `Sort by ${label}`, onclick: () => sort.choose(key)}, label) : label);
-    }))),
-    h("tbody", {role: "rowgroup"}, rows.map((row) => h("tr", {role: "row"},
-      columns.map(([label, make, kind]) => h("td", {role: "cell", class: kind, "data-label": label}, make(row)))))));
+  const name = caption.split(";")[0].replace(/[\d,.]+|s\b/g, ""), by = sort || byBrowser(`${location.hash} ${name}`);
+  const heads = columns.map(([label, , kind, key]) => h("th", {role: "columnheader", scope: "col", class: kind}, key === undefined ? label
+    : h("button", {type: "button", class: "sort", "data-key": `sort ${name} ${key}`, title: `Sort by ${label}`, onclick: () => { by.choose(key); arrange(); }}, label)));
+  const lines = new Map(rows.map((row) => [row, h("tr", {role: "row"}, columns.map(([label, make, kind]) => h("td", {role: "cell", class: kind, "data-label": label}, make(row))))]));
+  const body = h("tbody", {role: "rowgroup"});
+  function arrange() {
+    const now = by.now(), at = columns.findIndex((one) => one[3] !== undefined && one[3] === now.by);
+    heads.forEach((head, place) => place === at ? head.setAttribute("aria-sort", falls(columns[at], now.turned) ? "descending" : "ascending") : head.removeAttribute("aria-sort"));
+    body.append(...(sort || at < 0 ? rows : sorted(rows, columns[at], now.turned)).map((row) => lines.get(row)));
+  }
+  arrange();
+  return h("div", {class: "wide"}, h("table", {role: "table"}, h("caption", {}, caption), h("thead", {role: "rowgroup"}, h("tr", {role: "row"}, heads)), body));
 }
 
-// The server sorts, since it sends a page: numbers and times begin with the largest, names with the first.
-const RISING = new Set(["name", "partition"]);
+// Numbers and times begin with the largest, names with the first; but partitions are counted.
+const falls = ([, , kind, key], turned) => (Boolean(kind) && key !== "partition") !== Boolean(turned);
+
+// By numbers, then by texts; what has no value comes last.
+function sorted(rows, column, turned) {
+  const value = column[4] || ((row) => row[column[3]]), sign = falls(column, turned) ? -1 : 1;
+  const place = (one) => one === null || one === undefined || one === "" ? 2 : typeof one === "number" ? 0 : 1;
+  return rows.map((row) => [row, value(row)]).sort(([, a], [, b]) => place(a) - place(b) || (a < b ? -1 : a > b ? 1 : 0) * sign).map(([row]) => row);
+}
+
+// Each table of a view keeps its order while its rows are made again.
+const orders = new Map();
+const byBrowser = (name) => ({now: () => orders.get(name) || {}, choose: (key) => orders.set(name, turn(orders.get(name), key))});
+const turn = (now, key) => ({by: key, turned: now?.by === key && !now.turned});
+
+// A long text begins in its row, and opens there.
+const LONG = 100;
+export function folded(text, key, whole = text) {
+  if (text.length <= LONG && !text.includes("\n")) return whole;
+  return h("details", {"data-key": key}, h("summary", {"data-key": key}, `${text.slice(0, LONG).split("\n")[0]} …`), whole);
+}
+
 export function byServer(asked, go) {
-  return {by: asked.sort, down: RISING.has(asked.sort) === Boolean(asked.reverse), choose(key) {
-    Object.assign(asked, {reverse: asked.sort === key && !asked.reverse, sort: key, first: 0});
+  const now = () => ({by: asked.sort, turned: Boolean(asked.reverse)});
+  return {now, choose(key) {
+    const {by, turned} = turn(now(), key);
+    Object.assign(asked, {sort: by, reverse: turned, first: 0});
     go();
   }};
 }
@@ -93,6 +119,8 @@ export function number(value) {
   const round = Number.isInteger(Number(value)) ? {} : Math.abs(value) < 100 ? {maximumSignificantDigits: 3} : {maximumFractionDigits: 0};
   return Number(value).toLocaleString("en", round);
 }
+// A name such as PreparingRebalance may go on in a new line where a word begins.
+export const words = (name) => name.split(/(?<=[a-z])(?=[A-Z])/).flatMap((one) => [one, h("wbr")]);
 export const counted = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
 
 // Times as this browser's own, or UTC; it remembers which.
@@ -137,7 +165,7 @@ function svg(tag, attributes, ...children) {
 }
 
 function drawing(kind, label, pairs) {
-  const box = svg("svg", {class: kind, role: "img", "aria-label": label, viewBox: "0 0 100 30", preserveAspectRatio: "none"});
+  const box = svg("svg", {class: kind, role: "img", "aria-label": label, viewBox: "0 0 100 30", preserveAspectRatio: "none"}, svg("title", {}, label));
   if (pairs.length < 2) return box;
   const [from, to] = [pairs[0][0], pairs[pairs.length - 1][0]];
   const most = Math.max(...pairs.map((one) => one[1]), 1e-9);
@@ -170,9 +198,13 @@ export function chart(points, what) {
   const label = values.length
     ? `${what}: now ${number(values[values.length - 1])}, at most ${number(Math.max(...values))}, over ${duration(points[points.length - 1][0] - points[0][0])}`
     : `${what}: nothing yet`;
+  const drawn = drawing("chart", label, points);
   return h("figure", {class: "panel"},
-    values.length < 2 ? null : h("div", {class: "axes", "aria-hidden": "true"}, h("span", {}, number(Math.max(...values)))),
-    drawing("chart", label, points),
-    values.length < 2 ? null : h("div", {class: "axes", "aria-hidden": "true"}, h("span", {}, `0 at ${moment(points[0][0]).slice(11, 19)}`), h("span", {}, moment(points[points.length - 1][0]).slice(11, 19))),
-    h("figcaption", {class: "soft"}, label));
+    values.length < 2 ? drawn : axes(Math.max(...values), points[0][0], points[points.length - 1][0], drawn), h("figcaption", {class: "soft"}, label));
+}
+
+// What is at the top, and the times at both ends: above and below a drawing, whose name says the same.
+export function axes(most, from, to, drawn) {
+  const line = (...texts) => h("div", {class: "axes", "aria-hidden": "true"}, texts.map((one) => h("span", {}, one)));
+  return [line(number(most)), drawn, line(`0 at ${moment(from).slice(11, 19)}`, moment(to).slice(11, 19))];
 }

@@ -18,9 +18,9 @@ export function groupChanges(context) {
     try {
       const {rows} = await ask("group-plan", asked());
       const moved = rows.filter((row) => row.from !== row.to);
-      put(plan, table(`Plan: ${counted(moved.length, "partition")} of ${number(rows.length)} would change`, [["Topic", (one) => one.topic], ["Partition", (one) => number(one.partition), "n"],
-        ["Committed", (one) => number(one.from), "n"], ["New", (one) => number(one.to), "n"],
-        ["Change", (one) => one.from === null ? "new" : one.from === one.to ? "none" : `${one.to > one.from ? "+" : "−"}${number(Math.abs(one.to - one.from))}`, "n"]], rows),
+      put(plan, table(`Plan: ${counted(moved.length, "partition")} of ${number(rows.length)} would change`, [["Topic", (one) => one.topic, "", "topic"], ["Partition", (one) => number(one.partition), "n", "partition"],
+        ["Committed", (one) => number(one.from), "n", "from"], ["New", (one) => number(one.to), "n", "to"],
+        ["Change", (one) => one.from === null ? "new" : one.from === one.to ? "none" : `${one.to > one.from ? "+" : "−"}${number(Math.abs(one.to - one.from))}`, "n", "change", (one) => one.from === null ? null : one.to - one.from]], rows),
       h("p", {}, moved.length ? h("button", {type: "button", class: "danger", onclick: () => change(said, context, {
         area: "group-reset", fields: {group, rows: moved}, what: `the reset of group ${group}`, title: "Set these offsets?", yes: "Set the offsets",
         text: `Group ${group} reads on at other offsets in ${counted(moved.length, "partition")}: what it goes back to is read again, what it goes past is not read.`,

@@ -1,6 +1,6 @@
 import {ask} from "./api.js";
 import {LOG, command, typed} from "./commands.js";
-import {bars, byServer, chart, counted, duration, field, h, inZone, moment, number, pager, put, sentence, size, table, tiles, time, typedTime} from "./dom.js";
+import {axes, bars, byServer, chart, counted, duration, field, h, inZone, moment, number, pager, put, sentence, size, table, tiles, time, typedTime, words} from "./dom.js";
 import {address} from "./topics.js";
 import {logSettings} from "./topic-changes.js";
 import {UNKNOWN, confirmed} from "./writing.js";
@@ -23,7 +23,7 @@ export function overview(root) {
 }
 
 export function transactions(root, context) {
-  const asked = {first: 0};
+  const asked = {sort: "", first: 0};
   const said = h("p", {role: "status", "aria-live": "polite", tabindex: "-1"}), rows = h("div", {}), others = h("div", {});
   put(root, said, rows, others);
   const updateProducers = producing(others, context);
@@ -56,9 +56,9 @@ export function transactions(root, context) {
   return {live: true, async update() {
     const answer = await ask("transactions", asked);
     const columns = [
-      ["Transactional id", (one) => [one.id, one.overdue ? h("span", {class: "badge bad"}, "past its timeout") : null]],
-      ["Open for", (one) => duration(one.age_ms), "n"], ["Timeout", (one) => duration(one.timeout_ms), "n"],
-      [inZone("Began"), (one) => time(one.started_ms)], ["Held back", (one) => number(one.held), "n"],
+      ["Transactional id", (one) => [one.id, one.overdue ? h("span", {class: "badge bad"}, "past its timeout") : null], "", "id"],
+      ["Open for", (one) => duration(one.age_ms), "n", "age_ms"], ["Timeout", (one) => duration(one.timeout_ms), "n", "timeout_ms"],
+      [inZone("Began"), (one) => time(one.started_ms), "t", "started_ms"], ["Held back", (one) => number(one.held), "n", "held"],
       ["Producer", (one) => `${one.producer}, epoch ${one.epoch}, transaction ${one.number}`],
       ["Where", (one) => h("details", {"data-key": `w${one.producer}`}, h("summary", {"data-key": `w${one.producer}`}, counted(one.partitions, "partition")),
         one.places.map((at) => h("div", {}, `${at.topic}-${at.partition} from offset ${number(at.first)}, holds back ${number(at.held)}`)),
@@ -66,7 +66,7 @@ export function transactions(root, context) {
     ];
     if (context.session.writes) columns.push(["Abort", (one) => h("button", {type: "button", class: "danger", "data-key": `x${one.producer}`,
       "aria-label": `Abort the transaction of ${one.id}`, onclick: () => abort(one)}, "Abort …")]);
-    put(rows, answer.total ? table("Open transactions, the longest open first", columns, answer.rows) : h("p", {class: "good"}, "No transaction is open."),
+    put(rows, answer.total ? table(`Open transactions${asked.sort ? "" : ", the longest open first"}`, columns, answer.rows, byServer(asked, context.refresh)) : h("p", {class: "good"}, "No transaction is open."),
       pager(answer, (first) => { asked.first = first; context.refresh(); }),
       context.session.writes ? null : h("p", {class: "soft"}, "This page only reads. To abort one: ", ...command("transactions", "abort", LOG, "--transactional-id", answer.total === 1 ? answer.rows[0].id : "ID"), ", or start the page with --allow-writes."));
     await updateProducers();
@@ -87,8 +87,8 @@ function producing(root, context) {
     put(rows, table(`${counted(answer.total, "producer")} with a transactional id`, [
       ["Transactional id", (one) => one.query ? h("a", {href: address("query", one.id), "data-key": `p${one.id}`}, one.id) : one.id, "", "name"],
       ["Producer", (one) => number(one.producer), "n"], ["Epoch", (one) => number(one.epoch), "n", "epoch"],
-      ["Last transaction", (one) => one.number < 0 ? "none" : `${number(one.number)}, ${one.state}`],
-      [inZone("Last used"), (one) => time(one.last_ms), "", "last"], ["Fenced earlier ones", fenced],
+      ["Last transaction", (one) => one.number < 0 ? "none" : [`${number(one.number)}, `, words(one.state)]],
+      [inZone("Last used"), (one) => time(one.last_ms), "t", "last"], ["Fenced earlier ones", fenced],
     ], answer.rows, byServer(asked, context.refresh)), h("p", {class: "soft"}, "A producer of an earlier epoch that still runs is a zombie: it gets PRODUCER_FENCED at its next call, and nothing of it gets into the log. " +
       "If the epoch goes on rising, two programs use one transactional id and fence each other: give each its own, or stop one."),
     pager(answer, (first) => { asked.first = first; context.refresh(); }));
@@ -100,16 +100,16 @@ const happened = (at) => `${at.times > 1 ? `${number(at.times)} times since ${mo
 
 // What was done to the log; entries tell it too, as long as they are there.
 function audited(root, context) {
-  const asked = {filter: "", first: 0}, rows = h("div", {});
+  const asked = {filter: "", sort: "", first: 0}, rows = h("div", {});
   put(root, h("h2", {}, "What was done"), h("form", {class: "bar", role: "search", onsubmit: (event) => event.preventDefault(), oninput: (event) => {
     asked.filter = event.target.value; asked.first = 0; context.refresh();
   }}, field("Name, writer or deed has", "filter", {type: "search", autocomplete: "off"})), rows);
   return async () => {
     const answer = await ask("audit", asked);
     put(rows, table(counted(answer.total, "event"), [
-      [inZone("When"), (one) => time(one.time)], ["What", (one) => one.what], ["Of", (one) => one.name || "the log"], ["By", writer],
-      ["Times", (one) => number(one.times), "n"], ["More", (one) => one.text], ["Entry", (one) => number(one.entry), "n"],
-    ], answer.rows), pager(answer, (first) => { asked.first = first; context.refresh(); }));
+      [inZone("When"), (one) => time(one.time), "t", "time"], ["What", (one) => one.what, "", "what"], ["Of", (one) => one.name || "the log", "", "name"], ["By", writer, "", "writer"],
+      ["Times", (one) => number(one.times), "n", "times"], ["More", (one) => one.text, "", "text"], ["Entry", (one) => number(one.entry), "n", "entry"],
+    ], answer.rows, byServer(asked, context.refresh)), pager(answer, (first) => { asked.first = first; context.refresh(); }));
   };
 }
 
@@ -144,15 +144,17 @@ export function history(root, context) {
 // The same as bars and as a table.
 function strip(answer, go) {
   const label = `Entries ${number(answer.first)} to ${number(answer.until)} over time, by kind of writer`;
+  const most = Math.max(0, ...answer.rows.map((step) => Object.values(step.counts).reduce((a, b) => a + b, 0)));
   const total = (kind) => answer.rows.reduce((sum, step) => sum + (step.counts[kind] || 0), 0);
   return [h("figure", {class: "panel"},
-    bars(`${label}: ${answer.kinds.map((kind) => `${kind} ${number(total(kind))}`).join(", ")}`, answer.steps, answer.kinds, answer.rows.map((step) => [step.step, step.counts])),
+    axes(most, answer.begin_ms, answer.begin_ms + answer.steps * answer.step_ms, bars(
+      `${label}: ${answer.kinds.map((kind) => `${kind} ${number(total(kind))}`).join(", ")}`, answer.steps, answer.kinds, answer.rows.map((step) => [step.step, step.counts]))),
     h("figcaption", {class: "soft"}, answer.kinds.map((kind, at) => h("span", {class: `key kind${at}`}, h("span", {}, `${kind} ${number(total(kind))}`))),
-      h("div", {}, `From ${moment(answer.begin_ms)}; a bar is ${answer.step_ms < 120000 ? `${answer.step_ms / 1000} s` : duration(answer.step_ms)}.`))),
+      h("div", {}, `From ${moment(answer.begin_ms)}; a bar is ${answer.step_ms < 120000 ? `${number(answer.step_ms / 1000)} s` : duration(answer.step_ms)}.`))),
   h("details", {"data-key": "strip"}, h("summary", {"data-key": "strip"}, "The bars as a table"), table(label, [
-    [inZone("From"), (step) => time(step.time)],
-    ["Entries", (step) => h("button", {type: "button", "data-key": `s${step.first}`, onclick: () => go(step.last)}, step.first === step.last ? number(step.first) : `${number(step.first)} to ${number(step.last)}`)],
-    ...answer.kinds.map((kind) => [kind, (step) => number(step.counts[kind] || 0), "n"]),
+    [inZone("From"), (step) => time(step.time), "t", "time"],
+    ["Entries", (step) => h("button", {type: "button", "data-key": `s${step.first}`, onclick: () => go(step.last)}, step.first === step.last ? number(step.first) : `${number(step.first)} to ${number(step.last)}`), "", "first"],
+    ...answer.kinds.map((kind) => [kind, (step) => number(step.counts[kind] || 0), "n", kind, (step) => step.counts[kind] || 0]),
   ], answer.rows))];
 }
 
@@ -178,32 +180,33 @@ function entry(one) {
 }
 
 export function storage(root, context) {
-  const asked = {first: 0};
+  const asked = {sort: "", first: 0};
   return {live: true, async update() {
     const answer = await ask("storage", asked), count = answer.counted, running = count.state === "running";
     put(root, tiles([["Bytes of records", size(answer.bytes)], ["Batches", number(answer.batches)],
       ["Requests of this page", number(Object.values(answer.requests).reduce((a, b) => a + b, 0))]]),
-    h("h2", {}, "Maintenance"), table("What maintenance has left to do", [["What", (one) => one.name], ["How many", (one) => h("span", {class: one.high ? "warn" : ""}, number(one.value)), "n"],
-      ["Meaning", (one) => one.text], ["Command", (one) => typed(one.cure)]], answer.debt),
+    h("h2", {}, "Maintenance"), table("What maintenance has left to do", [["What", (one) => one.name, "", "name"], ["How many", (one) => h("span", {class: one.high ? "warn" : ""}, number(one.value)), "n", "value"],
+      ["Meaning", (one) => one.text, "", "text"], ["Command", (one) => typed(one.cure), "", "cure"]], answer.debt),
     h("h2", {}, "Objects"), h("p", {class: "row"}, h("button", {type: "button", "data-key": "count", onclick: async () => {
       await ask("count-objects", {do: running ? "stop" : "start"}); context.refresh(); }}, running ? "Stop" : "Count all objects"),
     h("span", {role: "status"}, running ? count.progress : count.error || (count.result ? `${number(count.result.objects)} objects, ${size(count.result.bytes)}` : "They are listed when you ask: that costs requests."))),
-    count.result ? table("Objects by kind", [["Kind", (one) => one.kind], ["Objects", (one) => number(one.objects), "n"], ["Bytes", (one) => size(one.bytes), "n"]], count.result.kinds) : null,
-    h("h2", {}, "Topics"), table("Stored records by topic", [["Topic", (one) => h("a", {href: address("topic", one.name), "data-key": one.name}, one.name)], ["Bytes", (one) => size(one.bytes), "n"],
-      ["Batches", (one) => number(one.batches), "n"], ["Bytes a batch", (one) => size(one.average), "n"], ["Not sealed", (one) => number(one.unsealed), "n"], ["Cleanup", (one) => one.cleanup]], answer.rows),
+    count.result ? table("Objects by kind", [["Kind", (one) => one.kind, "", "kind"], ["Objects", (one) => number(one.objects), "n", "objects"], ["Bytes", (one) => size(one.bytes), "n", "bytes"]], count.result.kinds) : null,
+    h("h2", {}, "Topics"), table("Stored records by topic", [["Topic", (one) => h("a", {href: address("topic", one.name), "data-key": one.name}, one.name), "", "name"], ["Bytes", (one) => size(one.bytes), "n", "bytes"],
+      ["Batches", (one) => number(one.batches), "n", "batches"], ["Bytes a batch", (one) => size(one.average), "n", "average"], ["Not sealed", (one) => number(one.unsealed), "n", "unsealed"],
+      ["Cleanup", (one) => one.cleanup, "", "cleanup"]], answer.rows, byServer(asked, context.refresh)),
     pager(answer, (first) => { asked.first = first; context.refresh(); }));
     if (running) setTimeout(() => context.refresh(), 500);
   }};
 }
 
 export function publications(root, context) {
-  const asked = {first: 0};
+  const asked = {sort: "", first: 0};
   return {live: true, async update() {
     const answer = await ask("publications", asked);
-    put(root, answer.total ? table("Publications", [["Name", (one) => one.name], ["Format", (one) => one.format],
-      ["Topics", (one) => one.topics.map((at) => h("div", {}, `${at.topic}: version ${at.version ?? "none"}`))], ["Version", (one) => number(one.sequence), "n"],
-      ["Entry", (one) => number(one.entry), "n"], [inZone("Time"), (one) => time(one.time)], ["Offsets behind", (one) => number(one.behind), "n"],
-      ["State", (one) => one.unfinished ? h("span", {class: "warn"}, "a version is not finished") : "complete"]], answer.rows) : h("p", {}, "There are none."),
+    put(root, answer.total ? table("Publications", [["Name", (one) => one.name, "", "name"], ["Format", (one) => one.format, "", "format"],
+      ["Topics", (one) => one.topics.map((at) => h("div", {}, `${at.topic}: version ${at.version ?? "none"}`))], ["Version", (one) => number(one.sequence), "n", "sequence"],
+      ["Entry", (one) => number(one.entry), "n", "entry"], [inZone("Time"), (one) => time(one.time), "t", "time"], ["Offsets behind", (one) => number(one.behind), "n", "behind"],
+      ["State", (one) => one.unfinished ? h("span", {class: "warn"}, "a version is not finished") : "complete"]], answer.rows, byServer(asked, context.refresh)) : h("p", {}, "There are none."),
     pager(answer, (first) => { asked.first = first; context.refresh(); }));
   }};
 }
@@ -230,8 +233,8 @@ export function health(root, context) {
       ["Bytes", size(result.bytes)], ["Files without reference", number(result.unreferenced_files)]]) : null,
     result?.unreferenced_files ? h("p", {}, `No entry refers to ${counted(result.unreferenced_files, "file")} of ${size(result.unreferenced_bytes)}: writers that died have left them, maintenance has replaced them, or a writer is about to commit them. What is older than a day is deleted by `,
       ...command("vacuum", LOG), "; ", ...command("vacuum", LOG, "--dry-run"), " lists it.") : null,
-    (job.findings || []).length ? table("Findings", [["Verdict", (one) => h("span", {class: one.verdict === "wrong" ? "bad" : ""}, one.verdict)],
-      ["Object", (one) => h("code", {}, one.name)], ["What", (one) => one.text], ["What to do", (one) => one.remedy || "–"]], job.findings) : null);
+    (job.findings || []).length ? table("Findings", [["Verdict", (one) => h("span", {class: one.verdict === "wrong" ? "bad" : ""}, one.verdict), "", "verdict"],
+      ["Object", (one) => h("code", {}, one.name), "", "name"], ["What", (one) => one.text, "", "text"], ["What to do", (one) => one.remedy || "–", "", "remedy"]], job.findings) : null);
     if (running) setTimeout(() => context.refresh(), 400);
   }};
 }

@@ -1,5 +1,5 @@
 import {ask, current} from "./api.js";
-import {counted, field, h, inZone, number, put, table, time, typedTime, zone} from "./dom.js";
+import {counted, field, folded, h, inZone, number, put, table, time, typedTime, zone} from "./dom.js";
 
 const MOST = 200;  // Rows that are shown while new ones come.
 
@@ -7,7 +7,7 @@ const MOST = 200;  // Rows that are shown while new ones come.
 export function records(topic, found) {
   // What was asked, the rows that are shown, and what the server said last; `live`: new ones are added on top.
   let asked = null, rows = [], said = null, live = false, busy = false;
-  let drawn = null, order = {by: null, down: false};
+  let drawn = null;
 
   function fieldsOf(form) {
     const data = new FormData(form), from = data.get("from"), place = String(data.get("place"));
@@ -53,26 +53,24 @@ export function records(topic, found) {
     } finally { busy = false; }
   }
 
-  const sort = () => ({...order, choose(key) { order = {by: key, down: order.by === key && !order.down}; draw(); }});
-
   function draw() {
     drawn = zone();
     const newest = asked.from === "end", all = columnsOf(rows), chosen = all.filter((one) => chosenOf(one));
-    const place = () => newest ? {before: said.next} : {from: "offset", offset: said.next};
+    const place = () => newest ? {before: said.next} : {after: said.next};
     put(found, said.problem ? h("p", {class: "warn"}, said.problem) : null,
       said.damaged.map((one) => h("p", {class: "error"}, one)),
       h("details", {"data-key": "columns"}, h("summary", {"data-key": "columns"}, `Columns: ${chosen.length} of ${all.length}`),
         h("fieldset", {class: "row"}, h("legend", {}, "Columns that are shown"), all.map((one) => h("label", {},
           h("input", {type: "checkbox", checked: chosen.includes(one), "data-key": `c${one.id}`, onchange: (event) => { remember(one, event.target.checked); draw(); }}), ` ${one.name}`)))),
-      h("div", {class: "wide", role: "group", tabindex: "0", "aria-label": "Records, as a table"}, table(`${counted(rows.length, "record")}, ${newest ? "the newest first" : "the oldest first"}${said.looked_at === null ? "" : `; ${number(said.looked_at)} looked at`}`,
-        [...chosen.map((one) => [one.name, (row) => cell(one, row), one.kind, one.id]), ["Record", (row) => h("button", {type: "button", "data-key": `r${row.partition}-${row.offset}`,
-          "aria-label": `Open the record at offset ${row.offset} of partition ${row.partition}`, onclick: () => show(asked, row)}, "Open")]], sorted(rows, order), sort())),
+      table(`${counted(rows.length, "record")}, ${newest ? "the newest first" : "the oldest first"}${said.looked_at === null ? "" : `; ${number(said.looked_at)} looked at`}`,
+        [...chosen.map((one) => [one.name, (row) => cell(one, row), one.kind, one.id, (row) => sortedBy(row, one.id)]), ["Record", (row) => h("button", {type: "button", "data-key": `r${row.partition}-${row.offset}`,
+          "aria-label": `Open the record at offset ${row.offset} of partition ${row.partition}`, onclick: () => show(asked, row)}, "Open")]], rows),
       h("div", {class: "row", role: "group", "aria-label": "Records"},
         newest && said.ends ? h("button", {type: "button", "data-key": "live", "aria-pressed": String(live), onclick: () => { live = !live; draw(); update(); }},
           live ? "Pause" : "Go on live") : null,
         said.done ? null : h("button", {type: "button", "data-key": "more", onclick: () => load(asked, place())}, newest ? "Older ones" : "Next ones"),
         newest ? h("button", {type: "button", "data-key": "newest", onclick: () => load(asked)}, "Newest") : null,
-        [["csv", "CSV"], ["jsonl", "JSON Lines"]].map(([format, name]) => h("button", {type: "button", "data-key": format, disabled: !rows.length, onclick: () => save(format, chosen)}, `Save as ${name}`)),
+        [["csv", "CSV"], ["jsonl", "JSON Lines"], ["parquet", "Parquet"]].map(([format, name]) => h("button", {type: "button", "data-key": format, disabled: !rows.length, onclick: () => save(format, chosen)}, `Save as ${name}`)),
         live ? h("span", {class: "soft"}, "New records appear on top.") : null, problem));
   }
 
@@ -91,7 +89,8 @@ export function records(topic, found) {
     try {
       const file = await ask("export", {topic, format, decode: asked.decode, isolation: asked.isolation,
         columns: chosen.map((one) => one.id), records: rows.map((one) => [one.partition, one.offset])});
-      const url = URL.createObjectURL(new Blob([file.text], {type: "text/plain"}));
+      const data = file.text ?? Uint8Array.from(atob(file.base64), (one) => one.charCodeAt(0));
+      const url = URL.createObjectURL(new Blob([data], {type: file.text === undefined ? "application/octet-stream" : "text/plain"}));
       h("a", {href: url, download: file.name}).click();
       setTimeout(() => URL.revokeObjectURL(url), 10000);
     } catch (error) { problem.textContent = error.message; }
@@ -118,27 +117,29 @@ export function records(topic, found) {
   return {form, update};
 }
 
-// What is shown, by a column: numbers, then texts, then nulls.
-function sorted(rows, {by, down}) {
-  if (by === null) return rows;
-  const keyed = rows.map((row) => {
-    const shown = by.startsWith(".") ? row.cells?.[by.slice(1)] : by === "headers" ? {text: row.headers.map((one) => one.text).join()} : row[by];
-    const value = typeof shown === "object" ? shown?.text : shown, figure = typeof value === "number" || shown?.as === "value" ? Number(value) : NaN;
-    return {row, kind: value === null || value === undefined ? 2 : isNaN(figure) ? 1 : 0, value: isNaN(figure) ? value : figure};
-  });
-  keyed.sort((a, b) => a.kind - b.kind || (a.value < b.value ? -1 : a.value > b.value ? 1 : 0) * (down ? -1 : 1));
-  return keyed.map((one) => one.row);
+// What a record is sorted by: numbers as such, else the text that is shown.
+function sortedBy(row, by) {
+  const shown = by.startsWith(".") ? row.cells?.[by.slice(1)] : by === "headers" ? {text: row.headers.map((one) => one.text).join()} : row[by];
+  const value = shown !== null && typeof shown === "object" ? shown.text : shown, figure = shown?.as === "value" ? Number(value) : NaN;
+  return isNaN(figure) || value === null ? value : figure;
 }
 
 const FEW = 12;  // Fields that are shown unless others are chosen.
+
+// Numbers are put below each other, by their ends.
+const FIGURE = /^(-?(\d[\d.]{0,30}([eE][+-]?\d{1,4})?|Infinity)|NaN)$/;
+function isFigures(rows, name) {
+  const found = rows.map((row) => row.cells?.[name]).filter((one) => one && one.text !== null);
+  return found.length > 0 && found.every((one) => one.as === "value" && FIGURE.test(one.text));
+}
 
 // The places of records, then what they have: fields are told from them by a dot.
 function columnsOf(rows) {
   const fields = [...new Set(rows.flatMap((row) => Object.keys(row.cells || {})))];
   const typed = rows.every((row) => row.value.as === "columns");
   return [{id: "partition", name: "Partition", kind: "n", shown: true}, {id: "offset", name: "Offset", kind: "n", shown: true},
-    {id: "time", name: inZone("Time"), shown: true}, ...(typed ? [] : [{id: "key", name: "Key", shown: true}]),
-    ...fields.map((name, at) => ({id: `.${name}`, name: name || "(no name)", shown: at < FEW})),
+    {id: "time", name: inZone("Time"), kind: "t", shown: true}, ...(typed ? [] : [{id: "key", name: "Key", shown: true}]),
+    ...fields.map((name, at) => ({id: `.${name}`, name: name || "(no name)", kind: isFigures(rows, name) ? "n" : "", shown: at < FEW})),
     ...(typed ? [] : [{id: "value", name: "Value", shown: !fields.length || !rows.every((row) => row.cells)},
       {id: "headers", name: "Headers", shown: rows.some((row) => row.headers.length)}])];
 }
@@ -146,22 +147,17 @@ function columnsOf(rows) {
 function cell(column, row) {
   if (column.id.startsWith(".")) {
     const shown = row.cells?.[column.id.slice(1)];
-    return shown ? folded(shown, `${row.partition}-${row.offset}${column.id}`, column.name) : "";
+    return shown ? value(shown, `${row.partition}-${row.offset}${column.id}`, column.name) : "";
   }
   if (column.id === "time") return time(row.time);
   if (column.id === "headers") return row.headers.map((header) => h("div", {}, h("b", {}, header.key), ": ", text(header)));
   const shown = row[column.id];
-  return column.kind ? number(shown) : shown ? folded(shown, `${row.partition}-${row.offset}${column.id}`, column.name) : "–";
+  return column.kind === "n" ? number(shown) : shown ? value(shown, `${row.partition}-${row.offset}${column.id}`, column.name) : "–";
 }
 
-const LONG = 100;
-
-// A long value begins in its row, and opens there. With the mouse it is copied here, by keyboard in the record.
-function folded(shown, key, name) {
-  if (shown.text === null) return text(shown);
-  const long = shown.text.length > LONG || shown.text.includes("\n");
-  return [long ? h("details", {"data-key": key}, h("summary", {"data-key": key}, h("code", {}, `${shown.text.slice(0, LONG).split("\n")[0]} …`)), text(shown)) : text(shown),
-    copying(shown, name, {class: "copy cell", tabindex: "-1"})];
+// With the mouse it is copied here, by keyboard in the record.
+function value(shown, key, name) {
+  return shown.text === null ? text(shown) : [folded(shown.text, key, text(shown)), copying(shown, name, {class: "copy cell", tabindex: "-1"})];
 }
 
 function copying(shown, name, attributes) {

@@ -81,9 +81,9 @@ function setting(context, said, asked, named) {
     try { put(shown, table(asked.topic ? `Settings of ${asked.topic}` : "Settings of the log", columns, (await ask("settings", asked)).rows)); }
     catch (error) { put(shown, h("p", {class: "error", role: "alert"}, sentence(error.message))); }
   }
-  const columns = [["Setting", (one) => [h("code", {}, one.name), h("div", {class: "soft"}, one.doc)]],
-    ["Value", (one) => [h("code", {}, one.value || "–"), one.set ? h("div", {class: "soft"}, "was set") : null]],
-    ["Default", (one) => h("code", {}, one.default || "–")], ["Allowed", (one) => one.allowed || "set by a newer version"]];
+  const columns = [["Setting", (one) => [h("code", {}, one.name), h("div", {class: "soft"}, one.doc.split("`").map((part, at) => at % 2 ? h("code", {}, part) : part))], "", "name"],
+    ["Value", (one) => [h("code", {}, one.value || "–"), one.set ? h("div", {class: "soft"}, "was set") : null], "", "value"],
+    ["Default", (one) => h("code", {}, one.default || "–"), "", "default"], ["Allowed", (one) => one.allowed || "set by a newer version", "", "allowed"]];
   if (context.session.writes) columns.push(["Change", (one) => one.secret ? "–" : h("form", {class: "row", onsubmit: (event) => {
     event.preventDefault();
     const value = event.target.elements.value.value.trim();

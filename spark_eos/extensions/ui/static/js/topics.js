@@ -28,7 +28,7 @@ export function topics(root, context) {
 
 export function topic(root, context) {
   const asked = {topic: context.name, only: "all", sort: "partition", first: 0};
-  const head = h("div", {}), parts = h("div", {}), found = h("div", {"aria-live": "polite"});
+  const head = h("div", {}), parts = h("div", {}), found = h("div", {class: "records", "aria-live": "polite"});
   const form = h("form", {class: "bar", oninput: (event) => {
     asked[event.target.name] = event.target.value; asked.first = 0; context.refresh();
   }}, field("Show", "only", {}, [["all", "all partitions"], ["held", "held back"], ["busy", "written to now"]]));
@@ -43,8 +43,8 @@ export function topic(root, context) {
       ["Rate", spark(answer.spark, "Offsets per second")]]),
       answer.problem ? h("p", {class: "error"}, answer.problem) : null,
       h("details", {"data-key": "settings"}, h("summary", {"data-key": "settings"}, "Settings, columns, readers"),
-        table("Settings that were set", [["Name", (one) => one.name], ["Value", (one) => h("code", {}, one.value)]], answer.settings),
-        answer.columns.length ? table("Columns", [["Name", (one) => one.name], ["Type", (one) => one.type], ["Nullable", (one) => String(one.nullable)]], answer.columns) : null,
+        table("Settings that were set", [["Name", (one) => one.name, "", "name"], ["Value", (one) => h("code", {}, one.value), "", "value"]], answer.settings),
+        answer.columns.length ? table("Columns", [["Name", (one) => one.name, "", "name"], ["Type", (one) => one.type, "", "type"], ["Nullable", (one) => String(one.nullable), "", "nullable"]], answer.columns) : null,
         h("p", {}, "Groups: ", answer.readers.map((one) => [h("a", {href: address("group", one)}, one), " "])),
         h("p", {}, `Publications: ${answer.publications.join(", ") || "none"}`)));
     put(parts, table(`Partitions of ${context.name}`, [
