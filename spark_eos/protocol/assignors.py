@@ -126,10 +126,10 @@ def _by_topic(subscribers: Mapping[str, Subscriber], partitions: Mapping[str, in
 
     Topics of the same subscribers share one list: in most groups all members subscribe to the same.
     """
-    there = frozenset(partitions)
+    topic_names = frozenset(partitions)
     alike: dict[frozenset[str], list[str]] = {}
     for member in _in_order(subscribers):
-        alike.setdefault(there.intersection(subscribers[member].topics), []).append(member)
+        alike.setdefault(topic_names.intersection(subscribers[member].topics), []).append(member)
     places = {member: place for place, member in enumerate(_in_order(subscribers))}
     parts: dict[str, list[int]] = {}
     for number, topics in enumerate(alike):

@@ -31,8 +31,8 @@ MUTANTS = (
     Mutant(
         "submitted-and-put-back",
         "spark_eos/log/commit/answers.py",
-        "        if self._in_doubt.may_have_got_in(one) or self._in_doubt.was_submitted(one):",
-        "        if self._in_doubt.may_have_got_in(one):",
+        "        if self._in_doubt.may_have_got_in(request_id) or self._in_doubt.was_submitted(request_id):",
+        "        if self._in_doubt.may_have_got_in(request_id):",
         "a caller hears that nothing of its request is in the log that was put back, and it is",
         ("tests/log/test_group_commit.py", "tests/log/test_lagging.py"),
     ),
@@ -71,8 +71,8 @@ MUTANTS = (
     Mutant(
         "lagging-forgets-its-own",
         _LAGGING,
-        "        draft = EntryBuilder(state, self._tail.seen)",
-        "        draft = EntryBuilder(base, self._tail.seen)",
+        "        draft = EntryBuilder(state, self._tail.as_of)",
+        "        draft = EntryBuilder(base, self._tail.as_of)",
         "a lagging process drafts without what it has written itself",
         _TESTS,
     ),
@@ -177,8 +177,8 @@ MUTANTS = (
     Mutant(
         "reported-and-gone",
         _LAGGING,
-        "            if not self._tail.note_told(found.seq, found.lineage):\n                break\n",
-        "            self._tail.note_told(found.seq, found.lineage)\n",
+        "            if not self._tail.note_told(report.seq, report.lineage):\n                break\n",
+        "            self._tail.note_told(report.seq, report.lineage)\n",
         "a request counts as committed, and its entry is gone",
         _TESTS,
     ),

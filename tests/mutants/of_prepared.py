@@ -41,7 +41,7 @@ MUTANTS = (
     Mutant(
         "prepared-is-watched",
         "spark_eos/log/expiration.py",
-        " if one.has_timeout",
+        " if producer.has_timeout",
         "",
         "a prepared transaction is said to be past its timeout, again and again",
         _CLIENTS,
@@ -73,7 +73,7 @@ MUTANTS = (
     Mutant(
         "unprepared-kept",
         _PRODUCERS,
-        "        kept = action.keep_prepared and known.transaction is TransactionState.PREPARED\n",
+        "        kept = action.keep_prepared and current.transaction is TransactionState.PREPARED\n",
         "        kept = action.keep_prepared\n",
         "who takes over keeps a transaction that is not whole",
         _PROTOCOL,
@@ -89,8 +89,8 @@ MUTANTS = (
     Mutant(
         "prepared-not-open-after-a-snapshot",
         "spark_eos/protocol/encoding/snapshots.py",
-        "for one in producers if one.is_open}",
-        "for one in producers if one.has_timeout}",
+        "for producer in producers if producer.is_open}",
+        "for producer in producers if producer.has_timeout}",
         "a process that begins with a snapshot does not know that a prepared transaction is open",
         _PROTOCOL,
     ),

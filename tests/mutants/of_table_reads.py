@@ -42,7 +42,7 @@ MUTANTS = (
     Mutant(
         "what-is-not-known-is-left-out",
         "spark_eos/log/selection/units.py",
-        "    if first is not None and not is_before(first, found):\n",
+        "    if first is not None and not is_before(first, ends):\n",
         "    if False:\n",
         "records are missing without a word, where it is not known what belongs together",
         _WHOLE,
@@ -50,7 +50,7 @@ MUTANTS = (
     Mutant(
         "long-transactions-are-not-looked-for",
         "spark_eos/log/selection/units.py",
-        "        if first is None or is_before(first, found):\n",
+        "        if first is None or is_before(first, ends):\n",
         "        if True:\n",
         "a read ends with an error though the entries are there that say what belongs together",
         _WHOLE,

@@ -65,7 +65,7 @@ MUTANTS = (
     Mutant(
         "another-place-is-ignored",
         _PLACE,
-        "    if wanted != state.data_url:\n",
+        "    if data_url != state.data_url:\n",
         "    if False:\n",
         "data.url has no effect on a log that is there, without a word",
         _LOG,

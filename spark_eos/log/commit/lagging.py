@@ -53,7 +53,7 @@ class _Reported(NamedTuple):
 
     ticket: PendingCommit
     request: Request
-    found: Found
+    report: Found
 
 
 class LaggingWriter:
@@ -103,7 +103,7 @@ class LaggingWriter:
         base = self._tail.state
         if (state := self._with_own(base)) is None:
             return False
-        draft = EntryBuilder(state, self._tail.seen)
+        draft = EntryBuilder(state, self._tail.as_of)
         for ticket in tickets:
             if ticket.alone or draft.add(ticket, self._time.stamp) is not None:
                 return False
@@ -127,7 +127,7 @@ class LaggingWriter:
         """
         if self._read == base.seq:
             return self._drafted
-        self._own = [one for one in self._own if one[0] > base.seq]
+        self._own = [logged for logged in self._own if logged[0] > base.seq]
         state = judged_by(base)
         for _, request in self._own:
             state, outcome = apply(state, request)
@@ -182,18 +182,18 @@ class LaggingWriter:
     def _reported(self, draft: EntryBuilder) -> list[_Reported]:
         """The requests of the draft that leaders reported to be in the log."""
         return [
-            _Reported(ticket, request, found)
+            _Reported(ticket, request, report)
             for ticket, request in zip(draft.tickets, draft.requests, strict=True)
-            if (found := read_results(self._told, request.request_id, request.actions)) is not None
+            if (report := read_results(self._told, request.request_id, request.actions)) is not None
         ]
 
     def _answer(self, draft: EntryBuilder, reported: Iterable[_Reported]) -> bool:
         """Answer the tickets that leaders reported to be in the log; whether there are any."""
-        for ticket, request, found in reported:
-            if not self._tail.note_told(found.seq, found.lineage):
+        for ticket, request, report in reported:
+            if not self._tail.note_told(report.seq, report.lineage):
                 break
-            self._own.append((found.seq, request))
-            results, state = found.results, draft.state
-            ticket.result = Committed(found.seq, results, state, ticket.request_id, is_lagging=True)
+            self._own.append((report.seq, request))
+            results, state = report.results, draft.state
+            ticket.result = Committed(report.seq, results, state, ticket.request_id, is_lagging=True)
             self._in_doubt.resolve(ticket.request_id)
         return any(ticket.done for ticket in draft.tickets)

@@ -57,8 +57,10 @@ def with_entry(earlier: bytes, seq: int, lineage: bytes, requests: Sequence[Repo
     It holds so many more that are the leader's ``own``.
     """
     lines = [line for line in earlier.split(b"\n")[-KEPT + 1 :] if -1 < _number(line) < seq]
-    told = {one.request_id.hex(): _written(one) for one in requests if are_reportable(one.actions)}
-    parts = (seq, len(requests) + own, lineage.hex().encode(), json.dumps(told).encode())
+    results_by_id = {
+        report.request_id.hex(): _written(report) for report in requests if are_reportable(report.actions)
+    }
+    parts = (seq, len(requests) + own, lineage.hex().encode(), json.dumps(results_by_id).encode())
     return b"\n".join([*lines, b"%d %d %s %s" % parts])
 
 
@@ -92,8 +94,10 @@ def read_results(told: bytes, request_id: bytes, actions: Sequence[Action]) -> F
         return None  # By another version. The log tells.
 
 
-def _written(one: Report) -> list[Any]:
-    return [_answer(action).write(result) for action, result in zip(one.actions, one.results, strict=True)]
+def _written(report: Report) -> list[Any]:
+    return [
+        _answer(action).write(result) for action, result in zip(report.actions, report.results, strict=True)
+    ]
 
 
 def _answer(action: Action) -> Any:

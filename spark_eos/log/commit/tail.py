@@ -95,7 +95,7 @@ class Tail:
         """The slot whose entry could not be read, as a newer version has written it."""
         self.applied = 0
         """Entries that were read, which others wrote, or this process without hearing so."""
-        self._seen = self.clock_reading()
+        self._as_of = self.clock_reading()
         """Before the request that told that the state was the newest one, or that it had a successor."""
 
     @property
@@ -112,7 +112,7 @@ class Tail:
         with self._lock:
             opening = self._state.seq < 0
             if opening:
-                self._seen = self.clock_reading()
+                self._as_of = self.clock_reading()
                 self._state = newest_snapshot(self._store) or self._state
             left = _FEW
             while True:
@@ -120,7 +120,7 @@ class Tail:
                 data = self._read(self._state.seq + 1, identify=left > 0)
                 if self._skipped_ahead(asked) or (data is None and opening and self._has_become_a_log()):
                     continue
-                self._seen = asked
+                self._as_of = asked
                 if data is None:
                     self._divergence.check_end(self._state)
                     self._divergence.check(self._state)
@@ -142,7 +142,7 @@ class Tail:
         """Take over the state after ``entry``, which this process has created itself, ``since`` when it tried to."""
         with self._lock:
             if self._state.seq == entry.seq - 1:
-                self._seen = since
+                self._as_of = since
                 self._newest_s = since.monotonic_s
                 self._take(state, entry, created=True)
 
@@ -154,16 +154,16 @@ class Tail:
         with self._lock:
             self._divergence.check(self._state, away=self._was_away, at_once=at_once)
 
-    def check_created(self, before: State, seq: int, seen: ClockReading) -> None:
-        """The same for the one after which this process has just created entry ``seq``, drafted at ``seen``."""
+    def check_created(self, before: State, seq: int, as_of: ClockReading) -> None:
+        """The same for the one after which this process has just created entry ``seq``. Its draft is ``as_of`` then."""
         with self._lock:
-            self._divergence.created(before, seq, away=lambda: self._is_long_ago(seen))
+            self._divergence.created(before, seq, away=lambda: self._is_long_ago(as_of))
 
     def take(self, entry: Entry) -> None:
         """Take over an entry that this process was told of, as if it had read it from the store."""
         with self._lock:
             if self._state.seq == entry.seq - 1:
-                self._seen = self.clock_reading()
+                self._as_of = self.clock_reading()
                 self._apply(entry)
 
     def ids_from(self, seq: int) -> set[bytes] | None:
@@ -171,7 +171,7 @@ class Tail:
         with self._lock:
             if seq <= self._state.seq and (not self._recent or self._recent[0][0] > seq):
                 return None
-            return {one for at, ids in self._recent if at >= seq for one in ids}
+            return {request_id for at, ids in self._recent if at >= seq for request_id in ids}
 
     @property
     def age_s(self) -> float:
@@ -185,7 +185,7 @@ class Tail:
 
     def goes_on_from(self, other: Tail) -> None:
         """It was made with the state of ``other``: take over when that was seen, and in which file."""
-        self._seen = other._seen
+        self._as_of = other._as_of
         self._divergence.goes_on_from(other._divergence)
 
     def clock_reading(self) -> ClockReading:
@@ -193,17 +193,17 @@ class Tail:
         return ClockReading(self._clock.monotonic(), self._clock.now_ms() / 1000)
 
     @property
-    def seen(self) -> ClockReading:
+    def as_of(self) -> ClockReading:
         """When this process last knew the state to be the newest. To be asked for before the state is."""
-        return self._seen
+        return self._as_of
 
-    def is_covered_by_snapshot(self, seq: int, seen: ClockReading) -> bool:
-        """Whether a snapshot covers a slot that this process has just filled, and was last ``seen`` free long ago.
+    def is_covered_by_snapshot(self, seq: int, as_of: ClockReading) -> bool:
+        """Whether a snapshot covers a slot that this process has just filled, and that was free ``as_of`` long ago.
 
         It may have been filled before, retired and deleted, or others went on while the reply was on its way:
         nothing tells. So what is in doubt counts as lost (`InDoubtRequests.is_lost`).
         """
-        if not self._is_long_ago(seen):
+        if not self._is_long_ago(as_of):
             return False
         snapshot = newest_snapshot(self._store)
         if snapshot is None or snapshot.seq < seq:
@@ -246,7 +246,7 @@ class Tail:
             snapshot = newest_snapshot(self._store)
             if snapshot is not None and snapshot.seq > self._state.seq:
                 self._install_snapshot(snapshot)
-                self._seen = asked
+                self._as_of = asked
 
     @property
     def was_away(self) -> bool:
@@ -254,12 +254,12 @@ class Tail:
         return self._was_away()
 
     def _was_away(self) -> bool:
-        return self._is_long_ago(self._seen)
+        return self._is_long_ago(self._as_of)
 
-    def _is_long_ago(self, seen: ClockReading) -> bool:
+    def _is_long_ago(self, reading: ClockReading) -> bool:
         return any(
             now - then > self._environment.away_s
-            for now, then in zip(self.clock_reading(), seen, strict=True)
+            for now, then in zip(self.clock_reading(), reading, strict=True)
         )
 
     def _has_become_a_log(self) -> bool:
@@ -275,13 +275,13 @@ class Tail:
 
     def _skipped_ahead(self, asked: ClockReading) -> bool:
         """Whether this process was away, and goes on from a snapshot that has gone past it."""
-        if not self._is_long_ago(self._seen):
+        if not self._is_long_ago(self._as_of):
             return False
         snapshot = newest_snapshot(self._store)
         if snapshot is None or snapshot.seq <= self._state.seq:
             return False
         self._install_snapshot(snapshot)
-        self._seen = asked
+        self._as_of = asked
         return True
 
     def _apply(self, entry: Entry) -> None:
@@ -346,7 +346,7 @@ class Tail:
             with paused(when=data.size > LARGE_BYTES):
                 entry = self._environment.decode(data, seq, f"{self._store.url}/{name}")
         except UnsupportedVersionError:
-            if not self._is_long_ago(self._seen):  # Else another one may have been there before.
+            if not self._is_long_ago(self._as_of):  # Else another one may have been there before.
                 self._newer = seq
             raise
         self._identity = identity

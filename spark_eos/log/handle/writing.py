@@ -263,8 +263,8 @@ class LogWriter(LogReader):
         """
         missing = [name for name in names if name not in self.state.topics]
         if missing:
-            known = self.follow().topics
-            missing = [name for name in dict.fromkeys(missing) if name not in known]
+            topics = self.follow().topics
+            missing = [name for name in dict.fromkeys(missing) if name not in topics]
         if missing and not auto_create:
             raise UnknownTopicOrPartitionError(
                 f"{missing_topic(self.state, missing[0], self.url)} Create it (Admin.create_topic, eoslog topics "

@@ -50,8 +50,8 @@ def with_ids(topic: Topic) -> pa.Schema:
         )
     stored = topic.schemas[-1]
     schema = normalise_schema(deserialise_schema(stored), ids=True)
-    known = zip(schema, fields_of(stored).fields, strict=True)
-    return pa.schema([_with_id_of(field, node) for field, node in known])
+    pairs = zip(schema, fields_of(stored).fields, strict=True)
+    return pa.schema([_with_id_of(field, node) for field, node in pairs])
 
 
 def new_ids(topic: Topic) -> Iterator[int]:
@@ -65,13 +65,13 @@ def numbered(field: pa.Field, ids: Iterator[int]) -> pa.Field:
     return with_inner(field, [_inside(inner, field.type, ids) for inner in inner_fields(field.type)])
 
 
-def by_name(current: pa.Schema, wanted: pa.Schema, ids: Iterator[int]) -> pa.Schema:
-    """``wanted`` with the ids of the fields of ``current`` (`with_ids`) that have the same names, and new ones.
+def by_name(current: pa.Schema, new: pa.Schema, ids: Iterator[int]) -> pa.Schema:
+    """``new`` with the ids of the fields of ``current`` (`with_ids`) that have the same names, and new ones.
 
-    What ``current`` says of Spark's types stays, unless ``wanted`` says it of another type. The version of both
+    What ``current`` says of Spark's types stays, unless ``new`` says it of another type. The version of both
     is normalised.
     """
-    return pa.schema([*_siblings(current, wanted, ids)])
+    return pa.schema([*_siblings(current, new, ids)])
 
 
 def next_version(topic: Topic, schema: pa.Schema) -> bytes | None:
@@ -148,12 +148,10 @@ def _inside(field: pa.Field, parent: pa.DataType, ids: Iterator[int]) -> pa.Fiel
     return with_inner(field, [_inside(inner, field.type, ids) for inner in inner_fields(field.type)])
 
 
-def _siblings(
-    current: Iterable[pa.Field], wanted: Iterable[pa.Field], ids: Iterator[int]
-) -> Iterator[pa.Field]:
-    known = {field.name: field for field in current}
-    for field in wanted:
-        before = known.get(field.name)
+def _siblings(current: Iterable[pa.Field], new: Iterable[pa.Field], ids: Iterator[int]) -> Iterator[pa.Field]:
+    current_fields = {field.name: field for field in current}
+    for field in new:
+        before = current_fields.get(field.name)
         if before is None:
             yield numbered(field, ids).with_nullable(field.nullable)
         else:

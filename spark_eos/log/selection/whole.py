@@ -96,19 +96,19 @@ class Lists:
             for key, part in unit.parts.items():
                 ends.setdefault(key, []).append((part.end, number))
                 firsts.setdefault(key, []).append((part.first, number))
-        self._ends = {key: sorted(found) for key, found in ends.items()}
-        self._firsts = {key: sorted(found) for key, found in firsts.items()}
+        self._ends = {key: sorted(pairs) for key, pairs in ends.items()}
+        self._firsts = {key: sorted(pairs) for key, pairs in firsts.items()}
 
     def ending_after(self, key: PartitionKey, offset: int) -> list[int]:
         """Those with a part that ends after ``offset``; each is given once."""
-        found = self._ends.get(key, [])
-        at = bisect_left(found, (offset + 1, -1))
-        self._ends[key], after = found[:at], found[at:]
+        pairs = self._ends.get(key, [])
+        at = bisect_left(pairs, (offset + 1, -1))
+        self._ends[key], after = pairs[:at], pairs[at:]
         return [number for _, number in after]
 
     def beginning_before(self, key: PartitionKey, offset: int) -> list[int]:
         """Those with a part that begins before ``offset``; each is given once."""
-        found = self._firsts.get(key, [])
-        at = bisect_left(found, (offset, -1))
-        before, self._firsts[key] = found[:at], found[at:]
+        pairs = self._firsts.get(key, [])
+        at = bisect_left(pairs, (offset, -1))
+        before, self._firsts[key] = pairs[:at], pairs[at:]
         return [number for _, number in before]

@@ -174,10 +174,10 @@ def expire_offsets(state: State, action: ExpireOffsets) -> tuple[State, None]:
             "offsets of it, or a Spark query reads for it"
         )
     for at in action.partitions:
-        known = offsets.get(at)
-        if known is None:
+        committed = offsets.get(at)
+        if committed is None:
             continue
-        if not _is_old(state, group, known, state.timestamp_ms):
+        if not _is_old(state, group, committed, state.timestamp_ms):
             raise InvalidRequestError(
                 f"the offset of group {action.group!r} for {at[0]}-{at[1]} is not as old as "
                 f"offsets.retention.minutes, {setting(state, 'offsets.retention.minutes')}"
@@ -232,7 +232,9 @@ def due(state: State, now_ms: int) -> Iterator[ExpireProducers | ExpireTransacti
         group, offsets = state.groups.get(name, Group()), state.offsets.get(name, _NO_OFFSETS)
         if group.members:
             continue
-        old = tuple(sorted(at for at, known in offsets.items() if _is_old(state, group, known, now_ms)))
+        old = tuple(
+            sorted(at for at, committed in offsets.items() if _is_old(state, group, committed, now_ms))
+        )
         if old or (not offsets and _is_long_empty(state, group, now_ms)):
             yield ExpireOffsets(name, old)
 
@@ -249,9 +251,9 @@ def _require_idle(state: State, producer: Producer, name: str) -> None:
         )
 
 
-def _is_old(state: State, group: Group, known: CommittedOffset, now_ms: int) -> bool:
+def _is_old(state: State, group: Group, committed: CommittedOffset, now_ms: int) -> bool:
     """As in Kafka (KIP-211): the time begins when the group became empty, or with a later commit."""
-    since_ms = max(known.timestamp_ms, group.empty_since_ms)
+    since_ms = max(committed.timestamp_ms, group.empty_since_ms)
     return now_ms - since_ms >= setting(state, "offsets.retention.minutes") * _MINUTE_MS
 
 
