@@ -132,12 +132,12 @@ def ended_transactions(request: Request, before: State, after: State) -> dict[Pr
         ended = DECLARED[type(action)].effects(action).ended
         if ended is not None and not _had_ended(before, ended[0]):
             outcomes[ended[0]] = ended[1]
-    named = {(stamp.producer_id, stamp.number) for stamp in outcomes}
+    ended_keys = {(stamp.producer_id, stamp.number) for stamp in outcomes}
     for producer_id in before.open_transactions:
         stamp = before.producers[producer_id].stamp
         later = after.producers.get(producer_id)
         is_open = later is not None and later.is_open and later.number == stamp.number
-        if not is_open and (producer_id, stamp.number) not in named:
+        if not is_open and (producer_id, stamp.number) not in ended_keys:
             outcomes[stamp] = False  # A new epoch, or its timeout, has aborted it.
     return outcomes
 
@@ -249,10 +249,10 @@ def changes(log: Log, first: int, last: int, topic: str | None = None) -> Change
     if first > last:
         raise InvalidRequestError(f"entry {first} comes after entry {last}: name the earlier one first")
     before, after = state_at(log, first), state_at(log, last)
-    counted: dict[tuple[str, int], list[int]] = {}
+    counts: dict[tuple[str, int], list[int]] = {}
     for transaction in transactions(log, first + 1, last) if first < last else ():
         for span in transaction.spans:
-            counted.setdefault((span.topic, span.partition), [0, 0])[0 if transaction.commit else 1] += (
+            counts.setdefault((span.topic, span.partition), [0, 0])[0 if transaction.commit else 1] += (
                 span.records
             )
     return Changes(
@@ -260,7 +260,7 @@ def changes(log: Log, first: int, last: int, topic: str | None = None) -> Change
         last,
         _pairs(_topics(before, topic), _topics(after, topic)),
         [
-            PartitionChange(*at, *pair, *counted.get(at, [0, 0]))
+            PartitionChange(*at, *pair, *counts.get(at, [0, 0]))
             for at, pair in _pairs(_partitions(before, topic), _partitions(after, topic)).items()
         ],
         _pairs(_offsets(before, topic), _offsets(after, topic)),

@@ -103,9 +103,9 @@ def check_later(before: State, after: State) -> None:
     for producer_id, producer in before.producers.items():
         later = after.producers.get(producer_id)
         if later is None:
-            named = producer.transactional_id
-            held = named in before.queries and named in after.queries
-            _ensure(not held, f"the producer of query {named!r} is gone")
+            transactional_id = producer.transactional_id
+            held = transactional_id in before.queries and transactional_id in after.queries
+            _ensure(not held, f"the producer of query {transactional_id!r} is gone")
             _ensure(
                 not producer.is_awaited, f"a decision of producer {producer_id} is gone that others wait for"
             )
@@ -224,10 +224,10 @@ def _check_producers(state: State) -> None:
             or (decision.committed is None) == (producer.has_timeout and decision.number == producer.number),
             f"producer {producer_id}: is its decision open?",
         )
-        named = producer.transactional_id
+        transactional_id = producer.transactional_id
         _ensure(
-            named is None or state.transactional_ids.get(named) == producer_id,
-            f"{named!r} is not producer {producer_id}",
+            transactional_id is None or state.transactional_ids.get(transactional_id) == producer_id,
+            f"{transactional_id!r} is not producer {producer_id}",
         )
 
 
@@ -311,11 +311,13 @@ def _check_group(name: str, group: Group, keys: set[PartitionKey]) -> None:
     _ensure(len(shared) == len(set(shared)), f"group {name!r}: a partition is assigned twice")
     instances = [member.instance_id for member in members if member.instance_id is not None]
     _ensure(len(instances) == len(set(instances)), f"group {name!r}: two members are one instance")
-    kept = {key for member in members if member.generation != group.generation for key in member.held}
+    held_by_others = {
+        key for member in members if member.generation != group.generation for key in member.held
+    }
     for member in members:
         _ensure(member.generation <= group.generation, f"group {name!r}: a member is ahead")
         if member.generation == group.generation:
-            share = [key for key in group.assignment[member.member_id] if key not in kept]
+            share = [key for key in group.assignment[member.member_id] if key not in held_by_others]
             _ensure(list(member.held) == share, f"group {name!r}: {member.member_id} lacks its share")
 
 

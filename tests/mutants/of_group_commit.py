@@ -261,7 +261,7 @@ MUTANTS = (
     Mutant(
         "exchanged-outcomes-are-not-noticed",
         _GROUP_CHANNEL,
-        "            if now >= self._told_until:\n",
+        "            if now >= self._reopen_at:\n",
         "            if self._outcomes < 0:\n",
         "a process waits for reports in a file that was exchanged, or put back from a copy, since it opened it",
         _OF_GROUP_CHANNEL,

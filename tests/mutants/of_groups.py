@@ -122,7 +122,7 @@ MUTANTS = (
     Mutant(
         "held-twice",
         _GROUPS,
-        "held = tuple(key for key in group.assignment[member_id] if key not in kept)",
+        "held = tuple(key for key in group.assignment[member_id] if key not in held_by_others)",
         "held = tuple(group.assignment[member_id])",
         "two members hold one partition",
         _OF_GROUPS,

@@ -271,8 +271,8 @@ MUTANTS = (
     Mutant(
         "dead-leave-no-snapshot",
         _SNAPSHOTS,
-        "        self._mine = created or missed",
-        "        self._mine = created",
+        "        self._must_store = created or missed",
+        "        self._must_store = created",
         "a snapshot that is missing because its writer died is made up for by nobody",
         _OF_SNAPSHOTS,
     ),

@@ -103,7 +103,7 @@ MUTANTS = (
     Mutant(
         "lagging-where-entries-hold-little",
         _LAGGING,
-        " or mean_requests(self._told) < self._lag.requests:",
+        " or mean_requests(self._report) < self._lag.requests:",
         ":",
         "two processes that take turns lag, and wait for each other",
         _TESTS[:1],
@@ -177,15 +177,15 @@ MUTANTS = (
     Mutant(
         "reported-and-gone",
         _LAGGING,
-        "            if not self._tail.note_told(report.seq, report.lineage):\n                break\n",
-        "            self._tail.note_told(report.seq, report.lineage)\n",
+        "            if not self._tail.note_unread(report.seq, report.lineage):\n                break\n",
+        "            self._tail.note_unread(report.seq, report.lineage)\n",
         "a request counts as committed, and its entry is gone",
         _TESTS,
     ),
     Mutant(
         "yes-without-a-look-at-the-file",
         _DIVERGENCE,
-        "            return self._store.identity(name) == self._told_identity\n",
+        "            return self._store.identity(name) == self._unread_identity\n",
         "            return True\n",
         "a process that has lost a record with a restore gets one more answer",
         _TESTS[1:],
@@ -193,7 +193,7 @@ MUTANTS = (
     Mutant(
         "told-of-is-not-looked-for",
         _DIVERGENCE,
-        "        if self._told is None:\n            return\n        name",
+        "        if self._unread is None:\n            return\n        name",
         "        if True:\n            return\n        name",
         "a process whose acknowledged entry is gone goes on",
         _TESTS,
@@ -201,7 +201,7 @@ MUTANTS = (
     Mutant(
         "told-of-may-be-another",
         _DIVERGENCE,
-        "            if not is_in_history(state, self._told):",
+        "            if not is_in_history(state, self._unread):",
         "            if False:",
         "a process whose acknowledged entry is another one goes on",
         _TESTS,
@@ -209,7 +209,7 @@ MUTANTS = (
     Mutant(
         "snapshot-instead-of-what-was-told",
         _TAIL,
-        "        self._divergence.check_told(snapshot)\n",
+        "        self._divergence.check_unread(snapshot)\n",
         "",
         "a process goes on from a snapshot of a history without what it was told of",
         _TESTS,
@@ -217,7 +217,7 @@ MUTANTS = (
     Mutant(
         "gone-though-it-is-there",
         _DIVERGENCE,
-        "            self._store.size(paths.entry(self._told.seq, state.entries_per_folder))\n",
+        "            self._store.size(paths.entry(self._unread.seq, state.entries_per_folder))\n",
         "            raise ObjectNotFoundError(name)\n",
         "a log counts as put back because the store does not show an entry yet",
         _TESTS,

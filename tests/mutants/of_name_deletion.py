@@ -36,7 +36,7 @@ MUTANTS = (
     Mutant(
         "reader-believes-a-free-slot",
         _TAIL,
-        "                if self._skipped_ahead(asked) or (data is None and opening and self._has_become_a_log()):",
+        "                if self._skipped_ahead(reading) or (data is None and opening and self._has_become_a_log()):",
         "                if data is None and opening and self._has_become_a_log():",
         "who slept takes a deleted name for the end of the log, or a stray for an entry",
         _OF_RETIRED,

@@ -80,8 +80,8 @@ MUTANTS = (
     Mutant(
         "places-changed-unseen",
         _SOURCES,
-        "            if other != name and (taken := sorted(joined & _topics(theirs))):",
-        "            if other == name and (taken := sorted(joined & _topics(theirs))):",
+        "            if other != name and (shared := sorted(joined & _topics(theirs))):",
+        "            if other == name and (shared := sorted(joined & _topics(theirs))):",
         "sources of a union change places, and rows are doubled",
         _OF_SOURCES,
     ),

@@ -25,7 +25,7 @@ MUTANTS = (
     Mutant(
         "follower-aborted-by-its-successor",
         _PRODUCERS,
-        "        if not kept:\n            refuse_follower(current)\n",
+        "        if not keeps_prepared:\n            refuse_follower(current)\n",
         "",
         "who takes over an id aborts what another log has committed",
         _PROTOCOL,
@@ -101,8 +101,8 @@ MUTANTS = (
     Mutant(
         "late-note-counts-for-the-next",
         _RULES,
-        "    named = (stamp.epoch, stamp.number, action.history)\n",
-        "    named = (known.epoch, known.number, known.history) if known else ()\n",
+        "    key = (stamp.epoch, stamp.number, action.history)\n",
+        "    key = (known.epoch, known.number, known.history) if known else ()\n",
         "a note of an earlier decision makes the next one forgotten",
         _PROTOCOL,
     ),
@@ -207,8 +207,8 @@ MUTANTS = (
     Mutant(
         "table-waits-without-the-right-to-write",
         "spark_eos/clients/table_plan.py",
-        "opened.as_decided(opened.end_overdue())",
-        "opened.end_overdue()",
+        "handle.as_decided(handle.end_overdue())",
+        "handle.end_overdue()",
         "a table is read without what is decided, where this process may not write",
         _CLIENTS,
     ),

@@ -18,7 +18,7 @@ MUTANTS = (
     Mutant(
         "arrow-readers-split-transactions",
         "spark_eos/clients/arrow_reader.py",
-        "    cut = whole_cut(opened, then) if whole_transactions else {}\n",
+        "    cut = whole_cut(handle, shown_state) if whole_transactions else {}\n",
         "    cut: Cut = {}\n",
         "read_arrow gives a part of a transaction though it is asked for whole ones",
         _WHOLE,
@@ -26,7 +26,7 @@ MUTANTS = (
     Mutant(
         "table-readers-split-transactions",
         "spark_eos/clients/table_plan.py",
-        "    cut = whole_cut(opened, shown) if whole_transactions else {}\n",
+        "    cut = whole_cut(handle, shown_state) if whole_transactions else {}\n",
         "    cut: dict[tuple[str, int], int] = {}\n",
         "read_table gives a part of a transaction though it is asked for whole ones",
         _WHOLE,

@@ -111,8 +111,8 @@ MUTANTS = (
     Mutant(
         "first-entry-taken-for-the-end",
         _TAIL,
-        "                if self._skipped_ahead(asked) or (data is None and opening and self._has_become_a_log()):",
-        "                if self._skipped_ahead(asked):",
+        "                if self._skipped_ahead(reading) or (data is None and opening and self._has_become_a_log()):",
+        "                if self._skipped_ahead(reading):",
         "a process that opens a copy while it is finished begins a second history after entry 0",
         ("tests/maintenance/test_copying.py", "-k", "sees_all_of_it"),
     ),

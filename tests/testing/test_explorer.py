@@ -159,7 +159,7 @@ BUGS = {
     "a prepared transaction is not kept": (
         "prepared",
         "was ended by epoch",
-        (producers.init, ("kept = action.keep_prepared and", "kept = False and")),
+        (producers.init, ("keeps_prepared = action.keep_prepared and", "keeps_prepared = False and")),
     ),
     "a prepared transaction expires": (
         "prepared",
@@ -190,7 +190,7 @@ BUGS = {
     "a partition is handed over too early": (
         "group",
         "a partition has two readers",
-        (groups._handed_out, ("if key not in kept", "if True")),
+        (groups._handed_out, ("if key not in held_by_others", "if True")),
     ),
     "a member commits in an old generation": (
         "group",
@@ -234,7 +234,7 @@ BUGS = {
     "who takes over leaves a transaction open": (
         "undecided-streamed",
         "is still open after epoch 1",
-        (producers.init, ("if current.is_open and not kept:", "if False:")),
+        (producers.init, ("if current.is_open and not keeps_prepared:", "if False:")),
     ),
     "a late end of a fenced epoch counts": (
         "undecided-streamed",

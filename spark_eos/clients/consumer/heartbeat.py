@@ -206,8 +206,8 @@ class Heartbeats:
             return
 
         def propose(state: State) -> tuple[Action, ...]:
-            known = member_id in self._members(state)
-            return (LeaveGroup(self._group_id, (member_id,)),) if known else ()
+            is_member = member_id in self._members(state)
+            return (LeaveGroup(self._group_id, (member_id,)),) if is_member else ()
 
         self._log.commit(propose, writer=self._writer)
         with self._lock:

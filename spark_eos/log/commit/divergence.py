@@ -41,9 +41,9 @@ class DivergenceDetector:
         self._pinned: State | None = None
         """In an object store: the state at the last look, of which only the history is kept."""
         self._sure_until = -math.inf
-        self._told: State | None = None
+        self._unread: State | None = None
         """The newest entry that holds a request of this process and was not read yet: of its state only the history."""
-        self._told_identity: Hashable | None = None
+        self._unread_identity: Hashable | None = None
         """Of the file of that entry, when its leader reported it."""
 
     def goes_on_from(self, other: DivergenceDetector) -> None:
@@ -79,16 +79,16 @@ class DivergenceDetector:
         self._pinned = None
         self._sure_until = -math.inf
 
-    def note_told(self, seq: int, lineage: bytes, entries_per_folder: int) -> bool:
+    def note_unread(self, seq: int, lineage: bytes, entries_per_folder: int) -> bool:
         """Entry ``seq`` was not read, but holds a request of this process; whether it is there.
 
         ``lineage`` is the one after it.
         """
         try:
-            self._told_identity = self._store.identity(paths.entry(seq, entries_per_folder))
+            self._unread_identity = self._store.identity(paths.entry(seq, entries_per_folder))
         except ObjectNotFoundError:
             return False
-        self._told = replace(EMPTY, seq=seq, lineage=lineage, entries_per_folder=entries_per_folder)
+        self._unread = replace(EMPTY, seq=seq, lineage=lineage, entries_per_folder=entries_per_folder)
         return True
 
     def is_undisturbed(self, state: State) -> bool:
@@ -97,38 +97,38 @@ class DivergenceDetector:
         Raises `DivergedLogError` if that is the one that led to ``state``, and it is gone or another one. If it is one
         that this process has not read, reading on tells.
         """
-        if self._told is None:
+        if self._unread is None:
             self.check(state)
             return True
         try:
-            name = paths.entry(self._told.seq, self._told.entries_per_folder)
-            return self._store.identity(name) == self._told_identity
+            name = paths.entry(self._unread.seq, self._unread.entries_per_folder)
+            return self._store.identity(name) == self._unread_identity
         except ObjectNotFoundError:
             return False
 
     @property
     def has_unread(self) -> bool:
         """Whether an entry that holds a request of this process was not read yet."""
-        return self._told is not None
+        return self._unread is not None
 
-    def check_told(self, state: State) -> None:
+    def check_unread(self, state: State) -> None:
         """Raise `DivergedLogError` if ``state`` has gone past the entry that was told of, in another history."""
-        if self._told is not None and self._told.seq <= state.seq:
-            if not is_in_history(state, self._told):
-                self._refuse(self._told, f"entry {self._told.seq} is another one now")
-            self._told = None
+        if self._unread is not None and self._unread.seq <= state.seq:
+            if not is_in_history(state, self._unread):
+                self._refuse(self._unread, f"entry {self._unread.seq} is another one now")
+            self._unread = None
 
     def check_end(self, state: State) -> None:
         """The log ends with ``state``: raise `DivergedLogError` if it did not come to the entry that was told of."""
-        if self._told is None:
+        if self._unread is None:
             return
         name = paths.entry(state.seq + 1, state.entries_per_folder)
         try:
-            self._store.size(paths.entry(self._told.seq, state.entries_per_folder))
+            self._store.size(paths.entry(self._unread.seq, state.entries_per_folder))
         except ObjectNotFoundError as error:
-            self._refuse(self._told, f"entry {self._told.seq} is not there any more", error)
+            self._refuse(self._unread, f"entry {self._unread.seq} is not there any more", error)
         raise StoreUnavailableError(
-            f"{self._store.url}/{name} cannot be read, but entry {self._told.seq} is there: the store does not show "
+            f"{self._store.url}/{name} cannot be read, but entry {self._unread.seq} is there: the store does not show "
             "its own objects. Look at its caching"
         )
 

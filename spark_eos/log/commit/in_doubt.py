@@ -62,10 +62,10 @@ class _InDoubt:
         return self.slot == _NEXT_FREE or self.slot > state.seq or self.until > state.seq
 
     def told_by(self, state: State) -> Fate:
-        told = {fate_of(state, actions) for actions in self.variants}
-        if Fate.UNKNOWN in told:
+        fates = {fate_of(state, actions) for actions in self.variants}
+        if Fate.UNKNOWN in fates:
             return Fate.UNKNOWN
-        return Fate.APPLIED if Fate.APPLIED in told else Fate.NOT_APPLIED
+        return Fate.APPLIED if Fate.APPLIED in fates else Fate.NOT_APPLIED
 
 
 class InDoubtRequests:

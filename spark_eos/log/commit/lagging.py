@@ -83,7 +83,7 @@ class LaggingWriter:
         self._lineage = b""
         self._own: list[tuple[int, Request]] = []
         """The requests of this process in entries that it has not read, with the entries."""
-        self._told = b""
+        self._report = b""
         self._is_news = False
         """Whether that was another report than at the look before."""
         self._read, self._drafted = -1, EMPTY
@@ -139,7 +139,7 @@ class LaggingWriter:
         """Whether this process need not read what the others write, for what the tickets ask for."""
         if any(ticket.request_id in self._in_doubt for ticket in tickets) or not self._look():
             return False
-        if self._newest - self._led < self._lag.after or mean_requests(self._told) < self._lag.requests:
+        if self._newest - self._led < self._lag.after or mean_requests(self._report) < self._lag.requests:
             return False
         since = max(self._tail.state.seq, self._skipped_at)
         if self._newest - since >= self._lag.skips and not self._in_doubt.ids:
@@ -171,12 +171,12 @@ class LaggingWriter:
 
     def _look(self) -> bool:
         """Read what leaders reported last; whether they did of late."""
-        told = self._group.outcomes()
-        if told is None:
+        report = self._group.outcomes()
+        if report is None:
             return False
-        self._is_news = told is not self._told
-        self._told = told
-        self._newest, self._lineage = read_newest(told)
+        self._is_news = report is not self._report
+        self._report = report
+        self._newest, self._lineage = read_newest(report)
         return True
 
     def _reported(self, draft: EntryBuilder) -> list[_Reported]:
@@ -184,13 +184,13 @@ class LaggingWriter:
         return [
             _Reported(ticket, request, report)
             for ticket, request in zip(draft.tickets, draft.requests, strict=True)
-            if (report := read_results(self._told, request.request_id, request.actions)) is not None
+            if (report := read_results(self._report, request.request_id, request.actions)) is not None
         ]
 
     def _answer(self, draft: EntryBuilder, reported: Iterable[_Reported]) -> bool:
         """Answer the tickets that leaders reported to be in the log; whether there are any."""
         for ticket, request, report in reported:
-            if not self._tail.note_told(report.seq, report.lineage):
+            if not self._tail.note_unread(report.seq, report.lineage):
                 break
             self._own.append((report.seq, request))
             results, state = report.results, draft.state

@@ -116,15 +116,15 @@ class Tail:
                 self._state = newest_snapshot(self._store) or self._state
             left = _FEW
             while True:
-                asked = self.clock_reading()
+                reading = self.clock_reading()
                 data = self._read(self._state.seq + 1, identify=left > 0)
-                if self._skipped_ahead(asked) or (data is None and opening and self._has_become_a_log()):
+                if self._skipped_ahead(reading) or (data is None and opening and self._has_become_a_log()):
                     continue
-                self._as_of = asked
+                self._as_of = reading
                 if data is None:
                     self._divergence.check_end(self._state)
                     self._divergence.check(self._state)
-                    self._newest_s = asked.monotonic_s
+                    self._newest_s = reading.monotonic_s
                     return self._state
                 if data:
                     self._divergence.before_applying(self._state, self._was_away)
@@ -155,7 +155,10 @@ class Tail:
             self._divergence.check(self._state, away=self._was_away, at_once=at_once)
 
     def check_created(self, before: State, seq: int, as_of: ClockReading) -> None:
-        """The same for the one after which this process has just created entry ``seq``. Its draft is ``as_of`` then."""
+        """The same for the entry before entry ``seq``, which this process has just created.
+
+        ``as_of``: when the state of its draft was known to be the newest one.
+        """
         with self._lock:
             self._divergence.created(before, seq, away=lambda: self._is_long_ago(as_of))
 
@@ -198,7 +201,7 @@ class Tail:
         return self._as_of
 
     def is_covered_by_snapshot(self, seq: int, as_of: ClockReading) -> bool:
-        """Whether a snapshot covers a slot that this process has just filled, and that was free ``as_of`` long ago.
+        """Whether a snapshot covers a slot that this process has just filled, and last saw free (``as_of``) long ago.
 
         It may have been filled before, retired and deleted, or others went on while the reply was on its way:
         nothing tells. So what is in doubt counts as lost (`InDoubtRequests.is_lost`).
@@ -212,13 +215,13 @@ class Tail:
             self._install_snapshot(snapshot if snapshot.seq > self._state.seq else self._state)
         return True
 
-    def note_told(self, seq: int, lineage: bytes) -> bool:
+    def note_unread(self, seq: int, lineage: bytes) -> bool:
         """An entry that this process has not read holds a request of its own; whether it is there.
 
         It is to be there when this process reads on.
         """
         with self._lock:
-            return seq <= self._state.seq or self._divergence.note_told(
+            return seq <= self._state.seq or self._divergence.note_unread(
                 seq, lineage, self._state.entries_per_folder
             )
 
@@ -242,11 +245,11 @@ class Tail:
         What is in the entries between stays unread: of a request that may be in one of them only the state would tell.
         """
         with self._lock:
-            asked = self.clock_reading()
+            reading = self.clock_reading()
             snapshot = newest_snapshot(self._store)
             if snapshot is not None and snapshot.seq > self._state.seq:
                 self._install_snapshot(snapshot)
-                self._as_of = asked
+                self._as_of = reading
 
     @property
     def was_away(self) -> bool:
@@ -273,7 +276,7 @@ class Tail:
         self._install_snapshot(snapshot)
         return True
 
-    def _skipped_ahead(self, asked: ClockReading) -> bool:
+    def _skipped_ahead(self, reading: ClockReading) -> bool:
         """Whether this process was away, and goes on from a snapshot that has gone past it."""
         if not self._is_long_ago(self._as_of):
             return False
@@ -281,7 +284,7 @@ class Tail:
         if snapshot is None or snapshot.seq <= self._state.seq:
             return False
         self._install_snapshot(snapshot)
-        self._as_of = asked
+        self._as_of = reading
         return True
 
     def _apply(self, entry: Entry) -> None:
@@ -292,7 +295,7 @@ class Tail:
         self._take(state, entry, created=False)
 
     def _take(self, state: State, entry: Entry, *, created: bool) -> None:
-        self._divergence.check_told(state)
+        self._divergence.check_unread(state)
         self._state = state
         self._recent.append((entry.seq, tuple(request.request_id for request in entry.requests)))
         if self._passed is not None and is_boundary(state, state.seq):
@@ -313,7 +316,7 @@ class Tail:
 
     def _install_snapshot(self, snapshot: State) -> None:
         """Go on from a snapshot. Raises `DivergedLogError` if it is of a history without the newest entry here."""
-        self._divergence.check_told(snapshot)
+        self._divergence.check_unread(snapshot)
         if not is_in_history(snapshot, self._state):
             raise DivergedLogError(
                 f"{self._store.url}: entry {self._state.seq}, which this process has applied, is not in the history of "

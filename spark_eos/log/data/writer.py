@@ -273,11 +273,11 @@ class SegmentWriter(OfOneProcess):
         )
         order, partitions, starts = _sorted(rows)
         # One take for all partitions: a filter for each would read all rows as many times.
-        taken = take_rows(_combined(batches), order)
+        sorted_rows = take_rows(_combined(batches), order)
         ends = [*starts[1:], len(rows)]
-        lowest, highest = self._bounds(taken, starts)
+        lowest, highest = self._bounds(sorted_rows, starts)
         return [
-            PartitionRun(partition, [taken.slice(start, end - start)], low, high)
+            PartitionRun(partition, [sorted_rows.slice(start, end - start)], low, high)
             for partition, start, end, low, high in zip(
                 partitions, starts, ends, lowest, highest, strict=True
             )

@@ -53,13 +53,13 @@ class FollowingTask:
         if not (pairs or self.waiting or self.decided):
             return 0
         with self._lock:
-            here = {(producer.producer_id, decider) for producer, decider in pairs}
+            keys = {(producer.producer_id, decider) for producer, decider in pairs}
             self.waiting = {
                 producer_id: why
                 for producer_id, why in self.waiting.items()
-                if producer_id in {at for at, _ in here}
+                if producer_id in {at for at, _ in keys}
             }
-            self.decided = {at: commit for at, commit in self.decided.items() if at in here}
+            self.decided = {at: commit for at, commit in self.decided.items() if at in keys}
             return sum(self._follow(state, *pair, everything=everything) for pair in pairs)
 
     def as_decided(self, state: State) -> State:

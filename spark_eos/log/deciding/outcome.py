@@ -77,7 +77,7 @@ def as_decided(state: State, decided: Mapping[tuple[int, Decider], bool]) -> Sta
             state = replace(state, partitions=partitions.finish())
         offsets = state.offsets
         for (group, topic, number), offset in producer.pending.items() if commit else ():
-            known_offsets = offsets.get(group, _NO_OFFSETS)
-            offsets = offsets.set(group, known_offsets.set((topic, number), offset))
+            of_group = offsets.get(group, _NO_OFFSETS)
+            offsets = offsets.set(group, of_group.set((topic, number), offset))
         state = replace(state, offsets=offsets)
     return state

@@ -273,7 +273,7 @@ class LogWriter(LogReader):
         if missing:
             actions = [new_topic(name, partitions, config, schema, new_id(self.clock)) for name in missing]
             self.commit(
-                lambda state: tuple(made for action in actions for made in unless_exists(state, action)),
+                lambda state: tuple(new for action in actions for new in unless_exists(state, action)),
                 writer="auto.create.topics",
             )
         return [self.topic(name) for name in names]

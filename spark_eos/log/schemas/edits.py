@@ -124,16 +124,16 @@ class _Plan:
 
     def rebuilt(self, fields: list[pa.Field], at: Place) -> list[pa.Field]:
         """The fields that are at this place afterwards."""
-        kept = [
+        old_fields = [
             self._rebuilt(field, (*at, n)) for n, field in enumerate(fields) if (*at, n) not in self.dropped
         ]
-        left = [*kept, *self.added.get(at, [])]
-        if fields and not left:
+        new_fields = [*old_fields, *self.added.get(at, [])]
+        if fields and not new_fields:
             raise SchemaMismatchError(
                 f"column {fields[0].name!r} is the only one {'of its struct' if at else 'there is'}: it cannot be "
                 "dropped"
             )
-        return left
+        return new_fields
 
     def _rebuilt(self, field: pa.Field, at: Place) -> pa.Field:
         new = field.with_name(self.names.get(at, field.name))
@@ -148,8 +148,8 @@ class _Plan:
         else:
             new = with_inner(new, self.rebuilt(inner_fields(field.type), at))
         if new.type != field.type:
-            kept = {FIELD_ID: field.metadata[FIELD_ID]} if field.metadata else {}
-            new = new.with_metadata({**respelled(field, new.type), **kept} or None)
+            id_metadata = {FIELD_ID: field.metadata[FIELD_ID]} if field.metadata else {}
+            new = new.with_metadata({**respelled(field, new.type), **id_metadata} or None)
         return new
 
 

@@ -163,9 +163,9 @@ def _matched(before: pa.Field, field: pa.Field, ids: Iterator[int]) -> pa.Field:
     described = _spark(before) if before.type == field.type else _spark(field)
     if _spark(before) and not described:
         described = respelled(before, field.type)
-    kept = {FIELD_ID: before.metadata[FIELD_ID]} if FIELD_ID in (before.metadata or {}) else {}
+    id_metadata = {FIELD_ID: before.metadata[FIELD_ID]} if FIELD_ID in (before.metadata or {}) else {}
     old, new = inner_fields(before.type), inner_fields(field.type)
-    field = field.with_metadata({**described, **kept} or None)
+    field = field.with_metadata({**described, **id_metadata} or None)
     if pa.types.is_struct(before.type) and pa.types.is_struct(field.type):
         return with_inner(field, [*_siblings(old, new, ids)])
     if len(old) == len(new) and before.type.id == field.type.id:

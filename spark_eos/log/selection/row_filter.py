@@ -139,10 +139,10 @@ class RowFilter:
                 acero.Declaration("project", acero.ProjectNodeOptions([self._expression], ["kept"])),
             ]
         )
-        kept = plan.to_table(use_threads=False).column(0)  # In order; with threads it might not be.
-        if not pa.types.is_boolean(kept.type):
-            raise TypeError(f"it gives {kept.type}, not true or false")
-        return kept
+        mask = plan.to_table(use_threads=False).column(0)  # In order; with threads it might not be.
+        if not pa.types.is_boolean(mask.type):
+            raise TypeError(f"it gives {mask.type}, not true or false")
+        return mask
 
 
 def _referred(expression: Any, schema: pa.Schema) -> Iterator[str]:

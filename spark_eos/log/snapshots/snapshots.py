@@ -80,7 +80,7 @@ class Snapshots:
         self._lock = threading.Lock()
         self._horizon = Horizon(store)
         self._passed: State | None = None
-        self._mine = False
+        self._must_store = False
         self.stored = -1
         """The newest snapshot that this process knows of, by its entry."""
         self.floor = NOWHERE
@@ -107,12 +107,12 @@ class Snapshots:
             else:
                 self.stored = max(self.stored, before.seq)
                 self._forget(before)
-        self._mine = created or missed
+        self._must_store = created or missed
 
     @property
     def is_due(self) -> bool:
         """Whether a snapshot is missing that this process should store: its own, or that of one that died."""
-        return self._mine and self._passed is not None and self._passed.seq > self.stored
+        return self._must_store and self._passed is not None and self._passed.seq > self.stored
 
     @property
     def is_floor_due(self) -> bool:

@@ -209,7 +209,7 @@ declare(
 def due(state: State, now_ms: int) -> Iterator[ExpireProducers | ExpireTransactionalIds | ExpireOffsets]:
     """What may be forgotten at ``now_ms``, by the clock of the caller."""
     producers: list[int] = []
-    named: list[str] = []
+    transactional_ids: list[str] = []
     for producer_id, producer in sorted(state.producers.items()):
         if producer.is_open:
             continue
@@ -220,13 +220,13 @@ def due(state: State, now_ms: int) -> Iterator[ExpireProducers | ExpireTransacti
             and not producer.is_awaited
             and idle_ms >= setting(state, "transactional.id.expiration.ms")
         ):
-            named.append(name)
+            transactional_ids.append(name)
         elif idle_ms >= setting(state, "producer.id.expiration.ms") and (name is None or producer.sequences):
             producers.append(producer_id)
     if producers:
         yield ExpireProducers(tuple(producers))
-    if named:
-        yield ExpireTransactionalIds(tuple(sorted(named)))
+    if transactional_ids:
+        yield ExpireTransactionalIds(tuple(sorted(transactional_ids)))
     kept = _kept_groups(state)
     for name in sorted({*state.offsets, *state.groups} - kept):
         group, offsets = state.groups.get(name, Group()), state.offsets.get(name, _NO_OFFSETS)

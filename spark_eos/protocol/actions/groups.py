@@ -291,7 +291,7 @@ def _rebalanced(state: State, group_id: str, group: Group) -> Group:
 
 def _handed_out(group: Group) -> Group:
     """Members that have synced hold their share, except what another member has yet to release."""
-    kept = {
+    held_by_others = {
         key
         for member in group.members.values()
         if member.generation != group.generation
@@ -300,7 +300,7 @@ def _handed_out(group: Group) -> Group:
     members = group.members
     for member_id, member in group.members.items():
         if member.generation == group.generation:
-            held = tuple(key for key in group.assignment[member_id] if key not in kept)
+            held = tuple(key for key in group.assignment[member_id] if key not in held_by_others)
             if held != member.held:
                 members = members.set(member_id, replace(member, held=held))
     return replace(group, members=members)

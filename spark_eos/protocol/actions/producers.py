@@ -125,10 +125,10 @@ def init(state: State, action: InitProducer) -> tuple[State, ProducerStamp]:
                 f"{current.run_id or 'another client'}: a run does not come back. Stop this query; the "
                 "newer one goes on"
             )
-        kept = action.keep_prepared and current.transaction is TransactionState.PREPARED
-        if not kept:
+        keeps_prepared = action.keep_prepared and current.transaction is TransactionState.PREPARED
+        if not keeps_prepared:
             refuse_follower(current)
-        if current.is_open and not kept:
+        if current.is_open and not keeps_prepared:
             state = complete(state, current, commit=False)
             current = state.producers[current.producer_id]
         producer = replace(current, epoch=action.epoch, timeout_ms=action.timeout_ms)
@@ -146,8 +146,8 @@ def _fate_of_init(state: State, action: InitProducer) -> Fate:
         return Fate.UNKNOWN
     if producer.epoch < action.epoch:
         return Fate.NOT_APPLIED
-    named = action.run_id is not None and action.run_id in producer.runs
-    return Fate.APPLIED if named else Fate.UNKNOWN
+    has_run = action.run_id is not None and action.run_id in producer.runs
+    return Fate.APPLIED if has_run else Fate.UNKNOWN
 
 
 declare(

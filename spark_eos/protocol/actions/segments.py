@@ -71,8 +71,8 @@ def replace_segments(state: State, action: ReplaceSegments) -> tuple[State, None
         # Only new files: those that the replaced rows refer to were never unreferenced, however old they are.
         check_floor(state, name)
     new = [seal_rows(key, action.rows[at : at + PAGE_ROWS]) for at in range(0, len(action.rows), PAGE_ROWS)]
-    kept: tuple[IndexPage, ...] = (*pages[:first], *new, *pages[end:])
-    partition = replace(partition, index=Index(kept, partition.index.tail))
+    new_pages: tuple[IndexPage, ...] = (*pages[:first], *new, *pages[end:])
+    partition = replace(partition, index=Index(new_pages, partition.index.tail))
     return replace(state, partitions=state.partitions.set(key, partition)), None
 
 

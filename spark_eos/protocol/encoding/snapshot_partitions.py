@@ -146,7 +146,7 @@ def _read_tails(columns: Partitions) -> dict[int, Rows]:
     for kind, pid, epoch, number, file in zip(*(numbers[at::5] for at in range(5)), strict=True):
         stamp = ProducerStamp(pid, epoch, number)
         heads.append((kind, stamps.setdefault(stamp, stamp), None if file < 0 else columns.files[file]))
-    lists = [heads_of(tuple([heads[number] for number in each])) for each in columns.lists]
+    lists = [heads_of(tuple([heads[number] for number in row_numbers])) for row_numbers in columns.lists]
     blocks = [lists[number] for number in columns.blocks]
     body, tails = columns.body, columns.tails
     indexes = {}

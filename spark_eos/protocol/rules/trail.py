@@ -26,18 +26,18 @@ _NAME, _TEXT = 249, 500
 
 def added(before: State, state: State, request: a.Request) -> State:
     """``state`` with what the request, which has led to it from ``before``, has to tell."""
-    told = [
+    notes = [
         note
         for action in request.actions
         if (tell := DECLARED[type(action)].tell) is not None
         for note in tell(before, state, action, request.writer)
     ]
-    if not told:
+    if not notes:
         return state
     entry, now_ms, writer = state.seq + 1, state.timestamp_ms, _cut(request.writer, _NAME)
     oldest_ms = now_ms - setting(state, "audit.retention.ms")
     trail = [event for event in state.trail if event.timestamp_ms >= oldest_ms]
-    for what, name, text in told:
+    for what, name, text in notes:
         _add(trail, Event(entry, now_ms, writer, what, _cut(name, _NAME), _cut(text, _TEXT), 1, now_ms))
     return replace(state, trail=tuple(trail))
 

@@ -52,9 +52,9 @@ class Pieces:
         self._check_process()
         while view.nbytes:
             end = min(self._filled + view.nbytes, PIECE_BYTES)
-            taken = end - self._filled
-            self._piece[self._filled : end] = view[:taken]
-            view = view[taken:]
+            length = end - self._filled
+            self._piece[self._filled : end] = view[:length]
+            view = view[length:]
             self._filled = end
             if end == PIECE_BYTES:
                 self._write_piece()

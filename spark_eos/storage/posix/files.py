@@ -209,12 +209,12 @@ def read_fully(descriptor: int, offset: int, length: int) -> pa.Buffer:
     """``length`` bytes from ``offset``, fewer only if the file ends before; read straight into the buffer."""
     buffer = pa.allocate_buffer(length)
     view = memoryview(buffer).cast("B")
-    done = 0
-    while done < length:
-        count = os.preadv(descriptor, [view[done:]], offset + done)
+    total = 0
+    while total < length:
+        count = os.preadv(descriptor, [view[total:]], offset + total)
         if count == 0:
-            return buffer.slice(0, done)
-        done += count
+            return buffer.slice(0, total)
+        total += count
     return buffer
 
 

@@ -162,15 +162,15 @@ def _check_all(
 
 def _schemas(state: State, publication: Publication, action: BeginPublish, where: str) -> Map[str, int]:
     counts = {name: len(state.topics[name].schemas) for name, _ in publication.topics}
-    named = dict(action.schemas)
+    schemas = dict(action.schemas)
     last = publication.published
     for name, count in action.schemas:
         least = 0 if last is None else last.schemas.get(name, 0)
         if name not in counts or not least <= count <= counts[name]:
             raise InvalidRequestError(f"{where}: topic {name!r} cannot have {count} versions of its schema")
-    if len(named) < len(action.schemas):
+    if len(schemas) < len(action.schemas):
         raise InvalidRequestError(f"{where}: the schema of a topic is named twice")
-    return Map({**counts, **named})
+    return Map({**counts, **schemas})
 
 
 def _fate_of_begin(state: State, action: BeginPublish) -> Fate:

@@ -33,8 +33,8 @@ def record_of(state: State, transactional_id: str, query_id: str) -> Query | Non
 
 def places(state: State, transactional_id: str, query_id: str) -> tuple[str, ...]:
     """The other transactional ids under which there are micro-batches of the query."""
-    here = state.queries.get(transactional_id)
-    if here is not None and here.query_id == query_id:
+    record = state.queries.get(transactional_id)
+    if record is not None and record.query_id == query_id:
         return ()  # It is the only record.
     return tuple(
         sorted(
@@ -101,8 +101,10 @@ def left_groups(
     """
     if last is None:
         return offsets
-    left = lowest([(source.group, source.end_offsets) for source in last.sources if source.group in names])
-    if not left:
+    left_offsets = lowest(
+        [(source.group, source.end_offsets) for source in last.sources if source.group in names]
+    )
+    if not left_offsets:
         return offsets
     ends = lowest([(source.group, source.end_offsets) for source in sources])
     read = {(topic, partition) for _, topic, partition in ends}
@@ -112,10 +114,15 @@ def left_groups(
         if query.query_id != last.query_id
         for source in query.sources
     }
-    for (group, topic, partition), at in left.items():
+    for (group, topic, partition), at in left_offsets.items():
         committed = offsets.get(group, _NOTHING).get((topic, partition))
-        kept = group in other_groups or (group in state.groups and state.groups[group].members)
-        if (group, topic, partition) in ends or (topic, partition) not in read or kept or committed is None:
+        is_kept = group in other_groups or (group in state.groups and state.groups[group].members)
+        if (
+            (group, topic, partition) in ends
+            or (topic, partition) not in read
+            or is_kept
+            or committed is None
+        ):
             continue
         if (committed.topic_id, committed.offset) == (at.topic_id, at.offset):
             offsets = offsets.set(group, offsets[group].delete((topic, partition)))

@@ -139,14 +139,14 @@ def commit(state: State, action: CommitMicroBatch) -> tuple[State, None]:
         producer = state.producer_of(name)
         if not _is_current(producer, action.run_id):
             raise _fenced(name, action.run_id, producer)
-    here = state.queries.get(action.transactional_id)
+    record = state.queries.get(action.transactional_id)
     own = record_of(state, action.transactional_id, action.query_id)
     if own is not None and action.batch_id <= own.batch_id:
         raise _older(action, own)
     if own is not None:
         _check_sources(action, own)
-    if here is not None and here.query_id != action.query_id:
-        _check_sources(action, here)
+    if record is not None and record.query_id != action.query_id:
+        _check_sources(action, record)
     if own is None:
         check_history(state, action)
     offsets = left_groups(state, _check_groups(state, action, own), own, action.sources, old_ids)

@@ -81,9 +81,9 @@ def changed_places(sources: Sources, last: Query, batches: Batches) -> str | Non
             continue
         joined = _topics(source) - _topics(old[name])
         for other, theirs in old.items():
-            if other != name and (taken := sorted(joined & _topics(theirs))):
+            if other != name and (shared := sorted(joined & _topics(theirs))):
                 return (
-                    f"{batches.now} reads topic {taken[0][0]!r} as source {name}, which until now was read as source "
+                    f"{batches.now} reads topic {shared[0][0]!r} as source {name}, which until now was read as source "
                     f"{other}: the sources of the query have changed places. Put them back in their order, or give "
                     "each a name (docs/reference/spark.md, sources that come and go)"
                 )

@@ -162,8 +162,8 @@ def note_followers(state: State, action: NoteFollowers) -> tuple[State, None]:
     stamp = action.producer
     producer = state.producers.get(stamp.producer_id)
     decision = None if producer is None else producer.decision
-    named = (stamp.epoch, stamp.number, action.history)
-    if producer is None or decision is None or (decision.epoch, decision.number, decision.history) != named:
+    key = (stamp.epoch, stamp.number, action.history)
+    if producer is None or decision is None or (decision.epoch, decision.number, decision.history) != key:
         return state, None
     if decision.committed is None:
         raise InvalidTxnStateError(
