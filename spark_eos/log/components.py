@@ -37,8 +37,8 @@ _DECIDER_RETRY = Retry(deadline_s=5.0)
 class Components:
     """The parts of one handle, and of all that were made from it.
 
-    A child keeps what is known of the log, which never changes, and nothing else: locks may be held by threads that it
-    does not have, and what the parent has sent, handed over or promised to store is the parent's to see through.
+    A forked child keeps what is known of the log, which never changes, and nothing else. Locks may be held by threads
+    that the child does not have. What the parent has sent, submitted or promised to store, the parent brings to an end.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """Forks of this process: what a child must not share with its parent.
 
-``os.fork`` copies the memory and one thread. A lock that another thread held stays locked in the child for ever, a
-thread that was to do something is not there, and what a process is towards others (a producer, the member of a group,
-the one that leads a commit) is there twice. So objects with any of these ask to be told (`tell_in_child`), and change
-in the child before `os.fork` returns there.
+``os.fork`` copies the memory and one thread. In the child, a lock that another thread held stays locked for ever, and
+all other threads are missing. And what a process is towards others is there twice: a producer, the member of a group,
+the leader of a commit. So objects with any of these register (`tell_in_child`), and change in the child before
+`os.fork` returns there.
 """
 
 from __future__ import annotations

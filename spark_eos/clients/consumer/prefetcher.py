@@ -20,8 +20,8 @@ __all__ = ["Prefetcher"]
 class Prefetcher:
     """Reads the batches of a consumer's partitions; over a network, ahead, as `spark_eos.log.data.prefetch` does it.
 
-    What was planned for all partitions is looked over at once, and again when all of it was read, or when a
-    partition has come, gone, been paused or sought in: what was read for it in vain is forgotten then.
+    It looks at the plans of all partitions at once. It does so again when all of that was read, or when a partition was
+    added, removed, paused or sought in. Batches that were read in vain are forgotten then.
     """
 
     def __init__(self, log: Log) -> None:

@@ -275,10 +275,10 @@ class ProducerBase(OfOneProcess, KafkasCalls):
         return partitioner
 
     def _count(self, gathered: Accumulator, size: int) -> None:
-        """Some bytes are about to be added: the sender hears of the first ones, and once there is a batch.
+        """So many bytes are about to be added: wake the sender for the first ones, and once there is a batch.
 
-        It hears of them first, so that no interrupt leaves records of which it knows nothing; and cannot take
-        what gathers before they are there, for it needs the lock.
+        The sender is woken before they are added, so that an interrupt leaves no records of which it knows nothing. It
+        cannot take them too early: that needs the lock, which the caller holds.
         """
         before = gathered.bytes
         now = before + size

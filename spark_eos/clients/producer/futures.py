@@ -250,7 +250,7 @@ class _Failure:
         """Of how many the program was told by other means."""
 
     def untold(self, *, heard_count: bool, living: Mapping[int, set[int]]) -> int:
-        """How many records are left: without those whose future lives, or has told."""
+        """How many records no future can tell of: without those whose future still exists, or has told already."""
         count = -self.said
         for outcome, futures, records_each in self.outcomes:
             told_rows = living.get(id(outcome), set())

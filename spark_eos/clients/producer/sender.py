@@ -92,9 +92,9 @@ class _Attempts:
 class Sender:
     """Puts what has gathered into the log: one file for each topic and one entry, however many partitions.
 
-    ``drain`` puts what waits into ``taken``. A request that fails for the time being is repeated, the very same one,
-    for ``delivery.timeout.ms``, and ``retries`` times at most; after an outcome that stayed unknown the producer goes
-    on under a new id.
+    ``drain`` puts what waits into ``taken``. A request that fails with a retriable error is sent again unchanged, for
+    ``delivery.timeout.ms`` and at most ``retries`` times. If its outcome stays unknown, the producer goes on under a
+    new id.
     """
 
     def __init__(

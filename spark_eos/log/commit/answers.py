@@ -41,10 +41,10 @@ class Answers:
         self._slots = slots
 
     def settle(self, tickets: Sequence[PendingCommit]) -> bool:
-        """Answer the tickets whose earlier attempts settle it; whether there were any.
+        """Answer the tickets whose outcome earlier attempts have decided. Returns whether there were any.
 
-        The request was found in an entry, or it is lost for good. What is lost and can be done twice is asked again:
-        the rules recognise what was done by sequence, transaction or batch number.
+        The request was found in an entry, or it is lost for good. A lost one that does no harm twice is sent again: the
+        rules recognise by sequence, transaction or batch number what was done already.
         """
         state = self._tail.state
         for ticket in tickets:
@@ -80,7 +80,7 @@ class Answers:
             if self._answer_if_logged(ticket):
                 continue
             request_id = ticket.request_id
-            # Unless nothing tells any more whose it was.
+            # Whether it is known whose entry that is: not if it was retired before this process could read it.
             certain = not self._in_doubt.is_unanswered(request_id) or not self._in_doubt.is_lost(request_id)
             if certain and not self._in_doubt.may_be_taken_along(request_id, self._tail.state):
                 self._in_doubt.resolve(request_id)

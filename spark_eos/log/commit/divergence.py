@@ -226,8 +226,8 @@ class DivergenceDetector:
     def _is_in_newest_snapshot(self, then: State, state: State) -> bool:
         """Whether the newest snapshot is of the history of ``state``, and covers the entry of the last look.
 
-        That entry may be one of many that this process has applied within a minute, retired by others, and its name
-        deleted a day later: it says nothing of the newest entry.
+        This process may have applied many entries since that look, within a minute. Others may have retired the entry
+        of the look, and deleted its name a day later. So its absence says nothing of the newest entry.
         """
         snapshot = newest_snapshot(self._store) if then.seq < state.seq else None
         if snapshot is None or snapshot.seq <= then.seq:

@@ -174,7 +174,7 @@ class CommitGroup:
             self._channel.note_entry(seq)
 
     def catch_up(self) -> int:
-        """Take over what was announced; the newest entry of which that says that it is durable, or -1.
+        """Take over the entries that were announced, which are durable. Returns the newest one, or -1 for none.
 
         Where the bytes are near, they are read from the store. Raises `UnsupportedVersionError` if what the store
         has there is of a newer version.
@@ -246,11 +246,11 @@ class CommitGroup:
     # -- Requests that the leader is to write -----------------------------------------------------------
 
     def submit(self, requests: Sequence[Request], newest: int = -1, lineage: bytes = b"") -> bool:
-        """Let the leader read ``requests``, and no others of this process; whether that was done for certain.
+        """Let the leader read ``requests``, and no others of this process. Returns whether that was done for certain.
 
-        None of them is in an entry that this process knows, or up to entry ``newest``, which was there before they
-        were made; ``lineage`` is the one after it. If they cannot be submitted, as they are too large or cannot be
-        encoded, nothing is recorded for them.
+        None of them is in an entry that this process knows. Nor are they in an entry up to ``newest``, which was there
+        before they were made; ``lineage`` is the lineage after it. Nothing is recorded for requests that cannot be
+        submitted, as they are too large or cannot be encoded.
         """
         assert self._channel is not None
         state = self._tail.state
@@ -332,8 +332,8 @@ class CommitGroup:
         seq = state.seq + 1
         for data in self._channel.submissions():
             slot = int.from_bytes(data[:8], "big")
-            # Its owner knows of an entry here that this process has not read, or that is gone with another history:
-            # in an entry before the one that it names no leader would look for it.
+            # Later than the next slot: its owner has read an entry that this process has not read, or that was in
+            # another history. No leader looks for a request in an entry before the slot that its submission names.
             if slot > seq or self._is_too_late(slot, seq):
                 continue
             with suppress(EosLogError):  # It may be half written, or by a newer version.

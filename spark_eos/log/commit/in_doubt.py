@@ -7,9 +7,9 @@ and in no other.
 
 *submitted* to other processes (`spark_eos.log.commit.group`). It may be in any slot from its own on.
 
-*withdrawn*. A leader may have read it just before, so it may be in the slot that is free when this process reads the
-log next, and in none after it. If leaders may be on other machines, nothing tells when a leader has read it last. Then
-it may be in any slot up to the last one that its submission allows (``until``), and in none after it.
+*withdrawn*. A leader may have read it just before. So it may be in a slot up to the one that is free when this process
+reads the log next, and in none after that. If leaders may be on other machines, nothing tells when a leader has read it
+last. Then it may be in any slot up to the last one that its submission allows (``until``), and in none after it.
 
 *found* in an entry that the tail has read. If its slot was filled and it was not found there, it never gets into the
 log. If its slot was retired before this process could read it, it is *lost*: only the state may tell what became of it

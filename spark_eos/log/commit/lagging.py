@@ -7,8 +7,8 @@ leader judges them by the rules, and reports what came of them (`spark_eos.log.c
 *Proposals.* A lagging process drafts on the state that it has read last, with its own requests since. It knows nothing
 newer, but its own producers change by its own requests alone, so its drafts fit. If not, the leader leaves them out.
 
-*Only "yes" is taken over.* Whatever else happens, the process reads the log to its end before it answers: a draft is
-refused, a request is not in the next entries, the leader is silent, an attempt is repeated.
+*Only "yes" is taken over.* In all other cases the process reads the log to its end before it answers: if a draft is
+refused, a request is not in the next entries, the leader is silent, or an attempt is repeated.
 
 *Slots.* A request that was made when entry N was known to be there is in no entry up to N. So it is submitted for slot
 N + 1, though its process has not read so far.

@@ -4,9 +4,9 @@ An entry that a snapshot covers may be retired: it is empty then, and its name s
 slept for any time, and reads on or writes where it stood, meets the empty entry and goes on from the newest snapshot.
 
 The names of retired entries may be deleted in the end (`spark_eos.maintenance.name_deletion`), a day after they were
-retired at the earliest. A process that was away for more than an hour, by any of its clocks, believes nothing that it
-finds where it stood, be it an entry, a free slot, or that it could fill the slot, before it has looked whether a newer
-snapshot covers that slot.
+retired at the earliest. So a process that was away for more than an hour, by any of its clocks, first looks whether a
+newer snapshot covers the slot where it stood. Before that it believes neither an entry in that slot, nor that the slot
+is free, nor that it has filled it.
 """
 
 from __future__ import annotations

@@ -200,8 +200,8 @@ class RowConverter:
 
     def _check_sizes(self, columns: Columns, limit: int, before: int) -> None:
         arrays = [array for at, array in enumerate(columns) if array is not None and at != self._time_at]
-        # No row is larger than all of them together, which costs nothing to know (a bool counts as a byte, and takes a
-        # bit), nor than the largest values together.
+        # Two quick bounds of the largest row. The first is the size of all rows together (a bool takes a bit, and
+        # counts as a byte: hence the 8). The second is the sum of the largest values of all columns.
         if 8 * sum(array.nbytes for array in arrays) <= limit:
             return
         sizes = [bytes_of_rows(array) for array in arrays]

@@ -1,9 +1,9 @@
 """Up to where the records of several partitions go without a part of a transaction. Pure.
 
-A *cut* says for each partition up to which offset it goes: what is before it is a beginning of the partition. A cut is
-whole if each unit, a transaction of the log or an entry that stands for itself, lies before it in all of its partitions
-or after it in all of them. The last stable offset of one partition can hold back part of a unit whose other partitions
-are free, and with it all that lies after it there: hence a fixpoint.
+A *cut* has an offset for each partition; the records before it are a beginning of the partition. A *unit* is a
+transaction of the log, or an entry that stands for itself. A cut is whole if each unit lies before it in all of the
+unit's partitions, or after it in all of them. The last stable offset of one partition can hold back part of a unit.
+Then the unit's other parts are held back as well, and all records after them, and so on: hence a fixpoint.
 """
 
 from __future__ import annotations

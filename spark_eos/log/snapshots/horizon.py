@@ -83,10 +83,10 @@ class Horizon:
     def floor(self, state: State, snapshots: Iterable[int]) -> int:
         """The newest of these snapshots up to which no reader needs the entries; `NOWHERE`: all are needed.
 
-        No entry is retired in or after which a transaction began that is open: the store says since when the entry is
-        there (`spark_eos.log.expiration`), and from the boundary before it on it is known what belongs together of all
-        that has ended since (`spark_eos.log.selection.units`). What began after ``state`` is not known, so the floor is
-        not after it. Times of snapshots only grow, so few of them are read.
+        The entry in which the oldest open transaction began is kept, and so are all entries after the boundary before
+        it. That entry tells since when the transaction is open (`spark_eos.log.expiration`). All of them tell which
+        records of the transactions that have ended since belong together (`spark_eos.log.selection.units`). What began
+        after ``state`` is not known, so the floor is not after it. Times of snapshots only grow, so few are read.
         """
         begun = before_open(state)
         seqs = sorted(snapshots)

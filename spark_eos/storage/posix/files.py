@@ -192,8 +192,8 @@ def make_root(root: str) -> None:
             )
         missing.append(folder)
         folder = os.path.dirname(folder)
-    # Folders are made from the top, and each is synced before the next: of those that are there, only the
-    # last one may have been made a moment ago, by a process that did not live to sync it.
+    # Folders are made from the top, and each is synced before the next one is made. So of those that are there, only
+    # the last one may not be synced yet, if the process that made it was killed in between.
     try:
         sync_folder(os.path.dirname(folder))
     except OSError as error:

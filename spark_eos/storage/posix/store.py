@@ -258,8 +258,8 @@ class PosixStore(Store):
     def retire(self, name: str) -> None:
         """As `Store.retire`: one more name of a shared empty file, and no sync.
 
-        If the object has that file already, as another process has retired it at the same time, moving the name to it
-        does nothing and leaves the name, says POSIX. The next one uses it.
+        If another process has retired the object at the same time, the object's name is one of that file already. Then
+        the rename does nothing, says POSIX, and the extra name stays. The next call uses it.
         """
         path = self._path(name)
         twin = os.path.join(self._temp_folder, _ONE_MORE)

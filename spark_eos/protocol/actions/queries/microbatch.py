@@ -82,9 +82,9 @@ def propose(
 ) -> tuple[Action, ...]:
     """The actions that commit ``batch`` now; none if it is in the log and its run is registered.
 
-    ``finished`` says that Spark has noted the batch as done in the checkpoint: if it is in the log as well,
-    a successor has finished it, so this run is a zombie and must not fence its successor. ``before`` are
-    actions that belong to the batch and come first (truncating in complete mode).
+    ``finished``: Spark has noted in the checkpoint that the batch is done. If the log has the batch as well, a
+    successor has finished it. Then this run is a zombie, and must not fence its successor. ``before`` are actions that
+    belong to the batch and come first (truncating in complete mode).
 
     A query that comes with another transactional id takes its old one as well: its run is registered under both ids,
     which fences a run that still uses the old one.
