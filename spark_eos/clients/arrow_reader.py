@@ -131,41 +131,41 @@ def read_arrow(
     >>> [batch.num_rows for batch in late]
     [1]
     """
-    opened = opened_log(log, config)
+    handle = opened_log(log, config)
     isolation = _isolation(isolation_level)
     check_whole(whole_transactions)
     if whole_transactions and (isolation is not Isolation.READ_COMMITTED or end is not None):
-        other = "end" if end is not None else f"isolation_level={isolation_level!r}"
+        argument = "end" if end is not None else f"isolation_level={isolation_level!r}"
         raise ConfigError(
-            f"read_arrow: whole_transactions and {other} contradict each other: whole_transactions says where reading "
-            "ends, and that is never in an open transaction. Keep one of them"
+            f"read_arrow: whole_transactions and {argument} contradict each other: whole_transactions says where "
+            "reading ends, and that is never in an open transaction. Keep one of them"
         )
     # A reader of committed records waits for no transaction whose time is over.
-    state = opened.as_decided(opened.end_overdue()) if isolation is Isolation.READ_COMMITTED else opened.state
-    now = topic_of(state, topic, opened.url)
-    past = past_log(opened, topic, as_of)
+    state = handle.as_decided(handle.end_overdue()) if isolation is Isolation.READ_COMMITTED else handle.state
+    topic_now = topic_of(state, topic, handle.url)
+    past = past_log(handle, topic, as_of)
     if past is not None:
-        now = topic_as_of(now, past.state.topics[topic])
-    available = available_columns(now)
-    chosen = chosen_columns(now, available, columns)
-    row_filter = None if filter is None else _row_filter(filter, available, now)
+        topic_now = topic_as_of(topic_now, past.state.topics[topic])
+    available = available_columns(topic_now)
+    names = chosen_columns(topic_now, available, columns)
+    row_filter = None if filter is None else _row_filter(filter, available, topic_now)
     # All of one state: other threads may move the handle on meanwhile.
-    shown, then = (opened, state) if past is None else (past, past.state)
-    cut = whole_cut(opened, then) if whole_transactions else {}
-    ranges = _ranges(shown, then, topic, (start, end), isolation, cut)
+    shown_log, shown_state = (handle, state) if past is None else (past, past.state)
+    cut = whole_cut(handle, shown_state) if whole_transactions else {}
+    ranges = _ranges(shown_log, shown_state, topic, (start, end), isolation, cut)
     fetches: list[Fetch] = []
     for at, (first, stop) in ranges.items():
         if row_filter is not None:
             first, stop = row_filter.narrowed(at, first, stop)  # noqa: PLW2901
         if past is None:
-            found = plan(state, at, first, stop, isolation, opened.load)
+            of_partition = plan(state, at, first, stop, isolation, handle.load)
         else:
-            found = plan_as_of(opened, past, at, first, stop, isolation)
-        fetches += found if row_filter is None else row_filter.kept(found)
-    needed = {*chosen, *(() if row_filter is None else row_filter.columns)}
-    read = pa.schema([field for field in available if field.name in needed])
-    schema = pa.schema([available.field(name) for name in chosen])
-    work = ArrowWork(opened, now, tuple(fetches), read, schema, row_filter)
+            of_partition = plan_as_of(handle, past, at, first, stop, isolation)
+        fetches += of_partition if row_filter is None else row_filter.kept(of_partition)
+    needed = {*names, *(() if row_filter is None else row_filter.columns)}
+    read_schema = pa.schema([field for field in available if field.name in needed])
+    schema = pa.schema([available.field(name) for name in names])
+    work = ArrowWork(handle, topic_now, tuple(fetches), read_schema, schema, row_filter)
     return pa.RecordBatchReader.from_batches(schema, work.batches())
 
 
@@ -205,9 +205,11 @@ class ArrowWork(NamedTuple):
 def opened_log(log: str | os.PathLike[str] | Log, config: Mapping[str, object] | None) -> Log:
     """The log of the arguments ``log`` and ``config``, at its newest entry. Raises `ConfigError`, `NotALogError`."""
     settings = store_settings(config)
-    others = [name for name in config or {} if name not in settings]
-    if others:
-        raise ConfigError(f"read_arrow: {others[0]} is no setting of an object store; leave it out of config")
+    unknown = [name for name in config or {} if name not in settings]
+    if unknown:
+        raise ConfigError(
+            f"read_arrow: {unknown[0]} is no setting of an object store; leave it out of config"
+        )
     if isinstance(log, Log):
         check_open_log(config)
         log.follow()
@@ -215,17 +217,17 @@ def opened_log(log: str | os.PathLike[str] | Log, config: Mapping[str, object] |
     return Log.shared(log, settings, maintenance=False)
 
 
-def check_whole(given: object) -> None:
+def check_whole(value: object) -> None:
     """Raise `ConfigError` unless the argument ``whole_transactions`` is one of the two: text is always true."""
-    if not isinstance(given, bool):
-        raise ConfigError(f"whole_transactions={given!r}; expected True or False")
+    if not isinstance(value, bool):
+        raise ConfigError(f"whole_transactions={value!r}; expected True or False")
 
 
 def _isolation(text: str) -> Isolation:
     try:
         return Isolation(text)
     except ValueError:
-        allowed = " or ".join(one.value for one in Isolation)
+        allowed = " or ".join(level.value for level in Isolation)
         raise ConfigError(f"read_arrow: isolation_level={text!r}; expected {allowed}") from None
 
 
@@ -319,7 +321,7 @@ def _ranges(
     for name, bound in zip(("start", "end"), bounds, strict=True):
         _check_bound(name, bound, topic, partitions)
     look = partial(offset_for_time, log.store, state, load=log.load)
-    found = {}
+    ranges = {}
     for number in range(partitions):
         at = TopicPartition(topic, number)
         partition = partition_of(state, at)
@@ -331,8 +333,8 @@ def _ranges(
                 f"read_arrow: offsets {start} to {end} of {at} are out of range: it has {first} to {last}"
             )
         end = min(end, cut.get((state.topics[topic].topic_id, number), end))
-        found[at] = (start, max(start, end))
-    return found
+        ranges[at] = (start, max(start, end))
+    return ranges
 
 
 def _check_bound(name: str, bound: object, topic: str, partitions: int) -> None:
@@ -362,6 +364,6 @@ def _resolved(
     if bound is None:
         return default
     if isinstance(bound, datetime):
-        found = look(at, _milliseconds("start", bound), isolation)
-        return last if found is None else found[0]
+        position = look(at, _milliseconds("start", bound), isolation)
+        return last if position is None else position[0]
     return bound.get(at.partition, default)

@@ -36,13 +36,13 @@ _finalized_in = 0
 """The process in which a finalizer of multiprocessing was registered last."""
 
 
-def watch(one: object, end: End) -> None:
-    """Call ``end`` for ``one`` at the end of this process, if ``one`` is still there; after the end at once."""
+def watch(client: object, end: End) -> None:
+    """Call ``end`` for ``client`` at the end of this process, if ``client`` is still there; after the end at once."""
     global _finalized_in  # noqa: PLW0603  (it belongs to the process)
     if _ended:
-        end(one, SYSTEM.monotonic())
+        end(client, SYSTEM.monotonic())
         return
-    _watched[one] = end
+    _watched[client] = end
     process = sys.modules.get("multiprocessing.process")
     if process is not None and process.parent_process() is not None and _finalized_in != os.getpid():
         from multiprocessing.util import Finalize
@@ -63,11 +63,11 @@ def _end() -> None:
     global _ended  # noqa: PLW0603  (it belongs to the process)
     _ended = True
     deadline = SYSTEM.monotonic() + WAIT_S
-    for known in _watched.keyrefs():  # A list of its own: other threads may still make producers.
-        one = known()
+    for reference in _watched.keyrefs():  # A list of its own: other threads may still make producers.
+        client = reference()
         try:
-            told = "" if one is None else _watched[one](one, deadline)
+            message = "" if client is None else _watched[client](client, deadline)
         except BaseException as error:  # noqa: BLE001  (Ctrl-C ends the wait for this one; the others follow)
-            told = f"{one!r} could not send what waits: {error!r}"
-        if told:
-            say(told)
+            message = f"{client!r} could not send what waits: {error!r}"
+        if message:
+            say(message)

@@ -15,21 +15,21 @@ from spark_eos.storage.forks import Lock
 __all__ = ["InTurn", "within"]
 
 
-def within(environment: Environment, timeout_s: float, call: Callable[[], None], what: str) -> None:
+def within(environment: Environment, timeout_s: float, call: Callable[[], None], name: str) -> None:
     """Make the call in a thread, and wait for it so many seconds. Raises what it raises, and `KafkaTimeoutError`.
 
     After the timeout the call goes on: it is not known whether it will succeed. Without a thread it is waited for.
     """
-    done: Future[None] = Future()
-    if environment.started(lambda: _settle(done, call), "eoslog-within") is None:
-        _settle(done, call)
+    future: Future[None] = Future()
+    if environment.started(lambda: _settle(future, call), "eoslog-within") is None:
+        _settle(future, call)
     try:
-        done.result(max(0.0, timeout_s))
+        future.result(max(0.0, timeout_s))
     except FutureTimeoutError:
-        if done.done():
+        if future.done():
             raise  # The call's own.
         raise KafkaTimeoutError(
-            f"{what} was not done after {timeout_s:g} s. It goes on in the background: call it again to wait longer"
+            f"{name} was not done after {timeout_s:g} s. It goes on in the background: call it again to wait longer"
         ) from None
 
 
@@ -43,10 +43,10 @@ class InTurn:
         self._waiting: deque[tuple[Future[None], Callable[[], None]]] = deque()
         self._thread: threading.Thread | None = None
 
-    def add(self, done: Future[None], call: Callable[[], None]) -> None:
-        """Make this call after those that were added before; ``done`` is settled with what it comes to."""
+    def add(self, future: Future[None], call: Callable[[], None]) -> None:
+        """Make this call after those that were added before; ``future`` is settled with what it comes to."""
         with self._lock:
-            self._waiting.append((done, call))
+            self._waiting.append((future, call))
             if self._thread is None:
                 self._thread = self._environment.started(self._run, self._name)
             threaded = self._thread is not None
@@ -68,16 +68,16 @@ class InTurn:
                 if not self._waiting:
                     self._thread = None
                     return
-                done, call = self._waiting.popleft()
-            _settle(done, call)
+                future, call = self._waiting.popleft()
+            _settle(future, call)
 
 
-def _settle(done: Future[None], call: Callable[[], None]) -> None:
-    if not done.set_running_or_notify_cancel():
+def _settle(future: Future[None], call: Callable[[], None]) -> None:
+    if not future.set_running_or_notify_cancel():
         return
     try:
         call()
     except BaseException as error:  # noqa: BLE001  (the future raises it)
-        done.set_exception(error)
+        future.set_exception(error)
     else:
-        done.set_result(None)
+        future.set_result(None)

@@ -47,7 +47,7 @@ class Durations:
         self._bounds = bounds
         self._lock = Lock()
         self._noted: deque[tuple[tuple[str, ...], float]] = deque()
-        self._known: dict[tuple[str, ...], _Histogram] = {}
+        self._histograms: dict[tuple[str, ...], _Histogram] = {}
         self.observers: tuple[Observer, ...] = ()
         """Called with the labels and the seconds of each record: OpenTelemetry has no other way to take histograms."""
 
@@ -64,18 +64,18 @@ class Durations:
         self._sort()
         with self._lock:
             return {
-                labels: Spread(self._bounds, tuple(one.counts), one.sum)
-                for labels, one in sorted(self._known.items())
+                labels: Spread(self._bounds, tuple(histogram.counts), histogram.sum)
+                for labels, histogram in sorted(self._histograms.items())
             }
 
     def _sort(self) -> None:
         with self._lock:
             for labels, seconds in taken(self._noted):
-                one = self._known.get(labels)
-                if one is None:
-                    one = self._known[labels] = _Histogram(len(self._bounds) + 1)
-                one.counts[bisect_left(self._bounds, seconds)] += 1
-                one.sum += seconds
+                histogram = self._histograms.get(labels)
+                if histogram is None:
+                    histogram = self._histograms[labels] = _Histogram(len(self._bounds) + 1)
+                histogram.counts[bisect_left(self._bounds, seconds)] += 1
+                histogram.sum += seconds
 
 
 def taken(noted: deque[T]) -> Iterator[T]:

@@ -21,18 +21,18 @@ def given_settings(
     A keyword of None is a setting that was not given, as in kafka-python. Raises `ConfigError` for a setting that was
     given twice.
     """
-    both = [(str(name), value) for name, value in (config or {}).items()]
-    both += [(name, value) for name, value in keywords.items() if value is not None]
-    if not both:
+    pairs = [(str(name), value) for name, value in (config or {}).items()]
+    pairs += [(name, value) for name, value in keywords.items() if value is not None]
+    if not pairs:
         return {}
-    known = {name.translate(_WORDS): name for name in (*STORE, *table)}
-    found: dict[str, object] = {}
-    spelled: dict[str, str] = {}
-    for given, value in both:
-        name = known.get(given.translate(_WORDS), given)
-        if name in found:
+    names = {name.translate(_WORDS): name for name in (*STORE, *table)}
+    settings: dict[str, object] = {}
+    spelling_of: dict[str, str] = {}
+    for spelling, value in pairs:
+        name = names.get(spelling.translate(_WORDS), spelling)
+        if name in settings:
             raise ConfigError(
-                f"{table.noun} {name} is given twice, as {spelled[name]!r} and as {given!r}: give it once"
+                f"{table.noun} {name} is given twice, as {spelling_of[name]!r} and as {spelling!r}: give it once"
             )
-        found[name], spelled[name] = value, given
-    return found
+        settings[name], spelling_of[name] = value, spelling
+    return settings

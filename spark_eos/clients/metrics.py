@@ -55,25 +55,25 @@ class _Figure:
 
     def _recent(self) -> list[_Sample]:
         now = self._now()
-        kept = [one for one in self._samples if now - one.start < _SAMPLES * _SAMPLE_S]
-        self._samples = kept or [_Sample(now)]
+        recent = [sample for sample in self._samples if now - sample.start < _SAMPLES * _SAMPLE_S]
+        self._samples = recent or [_Sample(now)]
         return self._samples
 
     @property
     def rate(self) -> float:
         """Per second. Over half a minute at least, as Kafka's: a figure that is new does not seem fast."""
         samples = self._recent()
-        return sum(one.sum for one in samples) / max(self._now() - samples[0].start, _SAMPLE_S)
+        return sum(sample.sum for sample in samples) / max(self._now() - samples[0].start, _SAMPLE_S)
 
     @property
     def average(self) -> float:
         samples = self._recent()
-        count = sum(one.count for one in samples)
-        return sum(one.sum for one in samples) / count if count else 0.0
+        count = sum(sample.count for sample in samples)
+        return sum(sample.sum for sample in samples) / count if count else 0.0
 
     @property
     def largest(self) -> float:
-        return max(one.largest for one in self._recent())
+        return max(sample.largest for sample in self._recent())
 
 
 class _Figures:
@@ -82,21 +82,21 @@ class _Figures:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._lock = Lock()
-        self._known: dict[str, _Figure] = {}
+        self._by_name: dict[str, _Figure] = {}
 
     def record(self, values: Mapping[str, float]) -> None:
         """Record a value of each of these figures."""
         with self._lock:
             for name, value in values.items():
-                figure = self._known.get(name)
+                figure = self._by_name.get(name)
                 if figure is None:
-                    figure = self._known[name] = _Figure(self._now)
+                    figure = self._by_name[name] = _Figure(self._now)
                 figure.record(value)
 
     def of(self, name: str) -> _Figure:
         """The figure of a name; zero if nothing was recorded."""
         with self._lock:
-            return self._known.get(name) or _Figure(self._now)
+            return self._by_name.get(name) or _Figure(self._now)
 
 
 class ProducerMetrics:
@@ -104,7 +104,7 @@ class ProducerMetrics:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.now = now
-        self._all = _Figures(now)
+        self._figures = _Figures(now)
         self._topics: dict[str, _Figures] = {}
         self._lock = threading.Lock()
         self.durations = Durations(_BOUNDS)
@@ -120,28 +120,28 @@ class ProducerMetrics:
 
     def requested(self, seconds: float, records: int) -> None:
         """A request with so many records was answered: staging and commit took so long."""
-        self._all.record({"request-latency": seconds * 1000, "records-per-request": records})
+        self._figures.record({"request-latency": seconds * 1000, "records-per-request": records})
         self.durations.record(("send",), seconds)
 
     def took(self, call: str, seconds: float) -> None:
         """A call about transactions, or a flush, took so long (KIP-761)."""
-        self._all.record({call: int(seconds * 1e9)})
+        self._figures.record({call: int(seconds * 1e9)})
         self.durations.record((call.removeprefix("txn-"),), seconds)
 
     def _record(self, topic: str, values: Mapping[str, float]) -> None:
         if not any(values.values()):
             return
         with self._lock:
-            known = self._topics.setdefault(topic, _Figures(self.now))
-        self._all.record(values)
-        known.record(values)
+            figures = self._topics.setdefault(topic, _Figures(self.now))
+        self._figures.record(values)
+        figures.record(values)
 
     def shown(self, waiting_bytes: int, buffer_bytes: int) -> Metrics:
         """All figures by group."""
-        latency, records = self._all.of("request-latency"), self._all.of("records-per-request")
-        found: Metrics = {
+        latency, records = self._figures.of("request-latency"), self._figures.of("records-per-request")
+        groups: Metrics = {
             "producer-metrics": {
-                **_sends(self._all),
+                **_sends(self._figures),
                 "request-total": float(latency.count),
                 "request-latency-avg": latency.average,
                 "request-latency-max": latency.largest,
@@ -149,7 +149,7 @@ class ProducerMetrics:
                 "buffer-total-bytes": float(buffer_bytes),
                 "buffer-available-bytes": float(max(0, buffer_bytes - waiting_bytes)),
                 **{
-                    f"{call}-time-ns-total": self._all.of(call).total
+                    f"{call}-time-ns-total": self._figures.of(call).total
                     for call in (
                         "flush",
                         "txn-init",
@@ -164,8 +164,8 @@ class ProducerMetrics:
         with self._lock:
             topics = sorted(self._topics.items())
         for topic, figures in topics:
-            found[f"producer-topic-metrics.{topic}"] = _sends(figures)
-        return found
+            groups[f"producer-topic-metrics.{topic}"] = _sends(figures)
+        return groups
 
 
 def _sends(figures: _Figures) -> dict[str, float]:
@@ -181,7 +181,7 @@ class ConsumerMetrics:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.now = now
-        self._all = _Figures(now)
+        self._figures = _Figures(now)
         self._last_poll: float | None = None
         self.durations = Durations(_BOUNDS)
         """Of the commits, as a histogram."""
@@ -190,32 +190,32 @@ class ConsumerMetrics:
         """A poll begins."""
         now = self.now()
         if self._last_poll is not None:
-            self._all.record({"time-between-poll": (now - self._last_poll) * 1000})
+            self._figures.record({"time-between-poll": (now - self._last_poll) * 1000})
         self._last_poll = now
 
     def fetched(self, records: int) -> None:
         """A poll returns so many records."""
         if records:
-            self._all.record({"records-consumed": records})
+            self._figures.record({"records-consumed": records})
 
     def met_damage(self) -> None:
         """A poll ends with `CorruptRecordError`."""
-        self._all.record({"corrupt-record": 1})
+        self._figures.record({"corrupt-record": 1})
 
     def committed(self, seconds: float) -> None:
         """Offsets were committed."""
-        self._all.record({"commit-latency": seconds * 1000})
+        self._figures.record({"commit-latency": seconds * 1000})
         self.durations.record(("commit",), seconds)
 
     def rebalanced(self) -> None:
         """The consumer has synced to a new generation of its group."""
-        self._all.record({"rebalance": 1})
+        self._figures.record({"rebalance": 1})
 
     def shown(self, assigned: int, lags: Mapping[str, int], generation: int, read: int) -> Metrics:
         """All figures by group; ``lags`` by partition, where there is a position; ``read`` bytes since the start."""
-        records, between = self._all.of("records-consumed"), self._all.of("time-between-poll")
-        commits = self._all.of("commit-latency")
-        found: Metrics = {
+        records, between = self._figures.of("records-consumed"), self._figures.of("time-between-poll")
+        commits = self._figures.of("commit-latency")
+        groups: Metrics = {
             "consumer-metrics": {
                 "time-between-poll-avg": between.average,
                 "time-between-poll-max": between.largest,
@@ -227,7 +227,7 @@ class ConsumerMetrics:
                 "records-per-request-avg": records.average,
                 "bytes-consumed-total": float(read),
                 "fetch-total": float(records.count),
-                "corrupt-record-total": self._all.of("corrupt-record").total,
+                "corrupt-record-total": self._figures.of("corrupt-record").total,
                 "records-lag-max": float(max(lags.values(), default=0)),
             },
             "consumer-coordinator-metrics": {
@@ -235,10 +235,10 @@ class ConsumerMetrics:
                 "commit-total": float(commits.count),
                 "commit-latency-avg": commits.average,
                 "commit-latency-max": commits.largest,
-                "rebalance-total": self._all.of("rebalance").total,
+                "rebalance-total": self._figures.of("rebalance").total,
                 "generation-id": float(generation),
             },
         }
         for at, lag in sorted(lags.items()):
-            found[f"consumer-fetch-manager-metrics.{at}"] = {"records-lag": float(lag)}
-        return found
+            groups[f"consumer-fetch-manager-metrics.{at}"] = {"records-lag": float(lag)}
+        return groups

@@ -38,10 +38,10 @@ def store_settings(config: Mapping[str, object] | None) -> Settings:
 
 def check_open_log(config: Mapping[str, object] | None) -> None:
     """Raise `ConfigError` for settings of how a log is opened: the client was given one that is open."""
-    given = [name for name in config or {} if name == "max.block.ms" or is_store_option(str(name))]
-    if given:
+    names = [name for name in config or {} if name == "max.block.ms" or is_store_option(str(name))]
+    if names:
         raise ConfigError(
-            f"{', '.join(map(str, given))}: this says how a log is opened, but this client was given an open Log. "
+            f"{', '.join(map(str, names))}: this says how a log is opened, but this client was given an open Log. "
             "Leave it out, or give the URL in place of the Log"
         )
 

@@ -84,13 +84,15 @@ class KafkasCalls:
     def __getattr__(self, name: str) -> NoReturn:
         kind = type(self)
         text = f"{kind.__name__!r} object has no attribute {name!r}"
-        other = getattr(kind, self._other_names.get(name, ""), None)
-        if other is not None:
-            given = inspect.signature(other).parameters.values()
+        method = getattr(kind, self._other_names.get(name, ""), None)
+        if method is not None:
+            parameters = inspect.signature(method).parameters.values()
             shown = ", ".join(
-                str(one.replace(annotation=inspect.Parameter.empty)) for one in given if one.name != "self"
+                str(parameter.replace(annotation=inspect.Parameter.empty))
+                for parameter in parameters
+                if parameter.name != "self"
             )
-            text = f"{text}: call {other.__name__}({shown})"
+            text = f"{text}: call {method.__name__}({shown})"
         elif name in NO_CALLS:
             text = f"{text}, which is {NO_CALLS[name]}"
         raise AttributeError(text, name=name, obj=self)

@@ -144,10 +144,10 @@ class ConsumerRecords(list[ConsumerRecord]):
         dict of TopicPartition to list of ConsumerRecord
             In the order in which the partitions come.
         """
-        found: dict[TopicPartition, list[ConsumerRecord]] = {}
+        partitions: dict[TopicPartition, list[ConsumerRecord]] = {}
         for record in self:
-            found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
-        return found
+            partitions.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
+        return partitions
 
     def items(self) -> ItemsView[TopicPartition, list[ConsumerRecord]]:
         """Return the partitions with their records, as those of the dict that kafka-python returns.
@@ -243,9 +243,9 @@ class ConsumerGroupMetadata(NamedTuple):
         return Membership(self.member_id, self.generation_id, self.group_instance_id)
 
 
-def to_records(topic: Topic, partition: int, found: Records) -> list[ConsumerRecord]:
+def to_records(topic: Topic, partition: int, records: Records) -> list[ConsumerRecord]:
     """What was read, one by one."""
-    layout, rows, offsets = layout_of(topic), found.table, found.offsets.tolist()
+    layout, rows, offsets = layout_of(topic), records.table, records.offsets.tolist()
     stamps = rows.column(layout.timestamp_column).cast(pa.int64()).to_pylist()
     if not layout.is_kafka:
         values = _values(topic, partition, rows.drop_columns([layout.timestamp_column]), offsets)
@@ -266,8 +266,8 @@ def to_records(topic: Topic, partition: int, found: Records) -> list[ConsumerRec
             f"poll_arrow, or seek to offset {offsets[row] + 1} to go on; max_records=1 gives the records before it"
         )
     return [
-        ConsumerRecord(topic.name, partition, at, stamp, key, value, _headers(found))
-        for at, stamp, key, value, found in zip(
+        ConsumerRecord(topic.name, partition, at, stamp, key, value, _headers(headers))
+        for at, stamp, key, value, headers in zip(
             offsets, stamps, keys, values, column.to_pylist(), strict=True
         )
     ]
@@ -291,20 +291,20 @@ def _values(topic: Topic, partition: int, rows: pa.Table, offsets: list[int]) ->
         raise
 
 
-def to_arrow(topic: Topic, partition: int, found: Records) -> pa.Table:
+def to_arrow(topic: Topic, partition: int, records: Records) -> pa.Table:
     """The rows with topic, partition, offset and timestamp in front."""
-    layout, rows, count = layout_of(topic), found.table, found.num_rows
+    layout, rows, count = layout_of(topic), records.table, records.num_rows
     prefix = "" if layout.is_kafka else "_"
     names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), [topic.name])
     places = {
         f"{prefix}topic": names.cast(pa.string()),
         f"{prefix}partition": pa.array(np.full(count, partition, np.int32)),
-        f"{prefix}offset": pa.array(found.offsets),
+        f"{prefix}offset": pa.array(records.offsets),
         f"{prefix}timestamp": rows.column(layout.timestamp_column).cast(TIMESTAMP_TYPE),
     }
     own = {name: rows.column(name) for name in rows.schema.names if name != layout.timestamp_column}
     return pa.table({**places, **own})
 
 
-def _headers(found: list[dict[str, Any]] | None) -> Sequence[Header]:
-    return tuple((header["key"], header["value"]) for header in found or ())
+def _headers(headers: list[dict[str, Any]] | None) -> Sequence[Header]:
+    return tuple((header["key"], header["value"]) for header in headers or ())

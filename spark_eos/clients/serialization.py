@@ -55,7 +55,7 @@ class Serializers:
     """The serializers of a producer: its settings ``key.serializer`` and ``value.serializer``."""
 
     def __init__(self, key: object, value: object) -> None:
-        self._given = (key, value)
+        self._pair = (key, value)
         self._key = _called_alike(key, "key", "serialize")
         self._value = _called_alike(value, "value", "serialize")
 
@@ -87,14 +87,14 @@ class Serializers:
 
     def close(self) -> None:
         """Close those that have a method ``close``."""
-        _close(self._given)
+        _close(self._pair)
 
 
 class Deserializers:
     """The deserializers of a consumer: its settings ``key.deserializer`` and ``value.deserializer``."""
 
     def __init__(self, key: object, value: object) -> None:
-        self._given = (key, value)
+        self._pair = (key, value)
         self._key = _called_alike(key, "key", "deserialize")
         self._value = _called_alike(value, "value", "deserialize")
 
@@ -136,20 +136,20 @@ class Deserializers:
 
     def close(self) -> None:
         """Close those that have a method ``close``."""
-        _close(self._given)
+        _close(self._pair)
 
 
-def _called_alike(given: Any, field: Field, method: str) -> _Code | None:
-    if given is None:
+def _called_alike(function: Any, field: Field, method: str) -> _Code | None:
+    if function is None:
         return None
-    code = getattr(given, method, None)
+    code = getattr(function, method, None)
     if code is not None:
         if _takes(code) >= 3:
             return cast("_Code", code)
         return lambda topic, _headers, value: code(topic, value)
-    if _takes(given) >= 2:
-        return lambda topic, headers, value: given(value, SerializationContext(topic, field, headers))
-    return lambda _topic, _headers, value: given(value)
+    if _takes(function) >= 2:
+        return lambda topic, headers, value: function(value, SerializationContext(topic, field, headers))
+    return lambda _topic, _headers, value: function(value)
 
 
 def _takes(code: Callable[..., Any]) -> int:
@@ -159,16 +159,17 @@ def _takes(code: Callable[..., Any]) -> int:
     except (TypeError, ValueError):  # Written in C, without a signature.
         return 1
     return sum(
-        one.kind in _POSITIONAL and (one.default is inspect.Parameter.empty or one.name == "ctx")
-        for one in parameters
+        parameter.kind in _POSITIONAL
+        and (parameter.default is inspect.Parameter.empty or parameter.name == "ctx")
+        for parameter in parameters
     )
 
 
-def _close(given: Iterable[object]) -> None:
+def _close(codes: Iterable[object]) -> None:
     closed: list[object] = []
-    for one in given:
-        close = getattr(one, "close", None)
-        if close is not None and not any(one is other for other in closed):
-            closed.append(one)
+    for code in codes:
+        close = getattr(code, "close", None)
+        if close is not None and not any(code is other for other in closed):
+            closed.append(code)
             with suppress(Exception):
                 close()

@@ -56,35 +56,35 @@ def plan_table(
 ) -> TableRead:
     """Plan a read of all that is committed, now or as of an entry or a time. Raises the errors of `read_arrow`."""
     check_whole(whole_transactions)
-    opened = opened_log(log, config)
-    state = opened.as_decided(opened.end_overdue())
-    now = topic_of(state, topic, opened.url)
-    past = past_log(opened, topic, as_of)
-    shown = state if past is None else past.state
-    columns = now if past is None else topic_as_of(now, past.state.topics[topic])
-    cut = whole_cut(opened, shown) if whole_transactions else {}
+    handle = opened_log(log, config)
+    state = handle.as_decided(handle.end_overdue())
+    topic_now = topic_of(state, topic, handle.url)
+    past = past_log(handle, topic, as_of)
+    shown_state = state if past is None else past.state
+    columns = topic_now if past is None else topic_as_of(topic_now, past.state.topics[topic])
+    cut = whole_cut(handle, shown_state) if whole_transactions else {}
     fetches: list[Fetch] = []
     wholes: set[tuple[int, int]] = set()
-    for number in range(shown.topics[topic].partitions):
+    for number in range(shown_state.topics[topic].partitions):
         at = TopicPartition(topic, number)
-        partition = partition_of(shown, at)
+        partition = partition_of(shown_state, at)
         first, end = partition.start, end_offset(partition, Isolation.READ_COMMITTED)
         end = min(end, cut.get((columns.topic_id, number), end))
         if past is None:
-            found = plan(state, at, first, end, Isolation.READ_COMMITTED, opened.load)
+            of_partition = plan(state, at, first, end, Isolation.READ_COMMITTED, handle.load)
         else:
-            found = plan_as_of(opened, past, at, first, end, Isolation.READ_COMMITTED)
-        fetches += found
-        wholes |= _whole(opened, state if past is None else opened.state, at, found, end)
+            of_partition = plan_as_of(handle, past, at, first, end, Isolation.READ_COMMITTED)
+        fetches += of_partition
+        wholes |= _whole(handle, state if past is None else handle.state, at, of_partition, end)
     version = len(columns.schemas)
     # Other programs have no keys: of an encrypted log they read no file themselves.
-    native = config_value(columns, "value.format", str) == "bytes" and opened.state.encrypted_at < 0
+    native = config_value(columns, "value.format", str) == "bytes" and handle.state.encrypted_at < 0
 
     def is_readable(file: FileRef) -> bool:
         return native and file.schema_version == version
 
-    parted = split_sealed(fetches, is_readable, lambda fetch: (fetch.partition, fetch.offset) in wholes)
-    return TableRead(opened, columns, shown.seq, past is not None, parted, tuple(fetches))
+    sealed_plan = split_sealed(fetches, is_readable, lambda fetch: (fetch.partition, fetch.offset) in wholes)
+    return TableRead(handle, columns, shown_state.seq, past is not None, sealed_plan, tuple(fetches))
 
 
 def _whole(
@@ -94,7 +94,7 @@ def _whole(
 
     Only the first and the last fetch of a partition can be cut.
     """
-    found = set()
+    wholes = set()
     for number, fetch in enumerate(fetches):
         if not fetch.file.is_parquet or not fetch.file.offsets or fetch.skip:
             continue
@@ -102,5 +102,5 @@ def _whole(
             row = partition_of(state, at).index.find(fetch.offset, log.load)
             if row is None or row.file != fetch.file or row.next_offset > end:
                 continue
-        found.add((at.partition, fetch.offset))
-    return found
+        wholes.add((at.partition, fetch.offset))
+    return wholes

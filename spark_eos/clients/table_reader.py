@@ -76,17 +76,17 @@ def read_duckdb(
     [(0, b'one')]
     """
     parts = _Parts.of(log, topic, as_of, columns, config, whole=whole_transactions)
-    found = []
+    relations = []
     if parts.paths:
         shown = ", ".join(
             f"{_text(topic)} AS {_name(name)}" if name == parts.topic_column else _name(name)
             for name in parts.schema.names
         )
         paths = [_GLOB.sub(r"[\1]", path) for path in parts.paths]
-        found.append(connection.read_parquet(paths, hive_partitioning=False).project(shown))
-    if parts.read.rest or not found:
-        found.append(connection.from_arrow(_Stream(parts)))
-    return found[0] if len(found) == 1 else found[0].union(found[1])
+        relations.append(connection.read_parquet(paths, hive_partitioning=False).project(shown))
+    if parts.read.rest or not relations:
+        relations.append(connection.from_arrow(_Stream(parts)))
+    return relations[0] if len(relations) == 1 else relations[0].union(relations[1])
 
 
 def read_polars(
@@ -132,35 +132,35 @@ def read_polars(
         from polars.io.plugins import register_io_source
 
     parts = _Parts.of(log, topic, as_of, columns, config, whole=whole_transactions)
-    found: list[pl.LazyFrame] = []
+    frames: list[pl.LazyFrame] = []
     if parts.paths:
         frame = pl.scan_parquet(parts.paths, glob=False, hive_partitioning=False)
-        found.append(
+        frames.append(
             frame.select(
                 pl.lit(topic).alias(name) if name == parts.topic_column else pl.col(name)
                 for name in parts.schema.names
             )
         )
-    if parts.read.rest or not found:
+    if parts.read.rest or not frames:
 
         def rows(
             with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, _: int | None
         ) -> Iterator[pl.DataFrame]:
-            left = n_rows
+            rows_left = n_rows
             for batch in parts.batches():
-                made = pl.DataFrame(pa.Table.from_batches([batch], schema=parts.schema))
+                chunk = pl.DataFrame(pa.Table.from_batches([batch], schema=parts.schema))
                 if predicate is not None:
-                    made = made.filter(predicate)
+                    chunk = chunk.filter(predicate)
                 if with_columns is not None:
-                    made = made.select(with_columns)
-                yield made if left is None else made.head(left)
-                left = None if left is None else max(left - made.height, 0)
-                if left == 0:
+                    chunk = chunk.select(with_columns)
+                yield chunk if rows_left is None else chunk.head(rows_left)
+                rows_left = None if rows_left is None else max(rows_left - chunk.height, 0)
+                if rows_left == 0:
                     return
 
         schema = pl.DataFrame(parts.schema.empty_table()).schema
-        found.append(register_io_source(rows, schema=schema))
-    return found[0] if len(found) == 1 else pl.concat(found)
+        frames.append(register_io_source(rows, schema=schema))
+    return frames[0] if len(frames) == 1 else pl.concat(frames)
 
 
 class _Parts(NamedTuple):

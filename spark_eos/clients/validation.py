@@ -32,39 +32,39 @@ __all__ = [
 V = TypeVar("V")
 
 
-def as_partition(given: object) -> TopicPartition:
+def as_partition(value: object) -> TopicPartition:
     """A partition: a `TopicPartition`, or a pair of a topic and a number. Raises `InvalidRequestError`."""
-    if isinstance(given, (tuple, list)) and len(given) == 2:
-        topic, number = given
+    if isinstance(value, (tuple, list)) and len(value) == 2:
+        topic, number = value
         if isinstance(topic, str) and hasattr(number, "__index__") and not isinstance(number, bool):
             return TopicPartition(topic, index(number))
     raise InvalidRequestError(
-        f"{given!r} is no partition: give TopicPartition(topic, partition) of spark_eos, text and a number"
+        f"{value!r} is no partition: give TopicPartition(topic, partition) of spark_eos, text and a number"
     )
 
 
-def as_partitions(given: object) -> list[TopicPartition]:
+def as_partitions(values: object) -> list[TopicPartition]:
     """Partitions, of a list of them. Raises `InvalidRequestError`."""
-    if isinstance(given, (str, TopicPartition)) or not isinstance(given, Iterable):
+    if isinstance(values, (str, TopicPartition)) or not isinstance(values, Iterable):
         raise InvalidRequestError(
-            f"{given!r} is no list of partitions: give [TopicPartition(topic, partition), ...]"
+            f"{values!r} is no list of partitions: give [TopicPartition(topic, partition), ...]"
         )
-    return [as_partition(one) for one in given]
+    return [as_partition(value) for value in values]
 
 
-def as_names(given: str | Iterable[str], what: str) -> list[str]:
+def as_names(value: str | Iterable[str], kind: str) -> list[str]:
     """Names, of a list of them, or a single one. Raises `InvalidRequestError`."""
-    names = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
-    for one in names:
-        if not isinstance(one, str):
-            raise InvalidRequestError(f"{one!r} is no {what}: give its text, or a list of them")
+    names = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidRequestError(f"{name!r} is no {kind}: give its text, or a list of them")
     return names
 
 
-def check_function(given: object, what: str) -> None:
+def check_function(function: object, name: str) -> None:
     """Raise `InvalidRequestError` for what cannot be called, unless it is None: a later call would fail in silence."""
-    if given is not None and not callable(given):
-        raise InvalidRequestError(f"{what}={given!r}: it has to be a function, or None")
+    if function is not None and not callable(function):
+        raise InvalidRequestError(f"{name}={function!r}: it has to be a function, or None")
 
 
 def check_group(group: ConsumerGroupMetadata) -> None:
@@ -84,23 +84,23 @@ def check_group(group: ConsumerGroupMetadata) -> None:
 
 
 def as_offsets(
-    given: Mapping[TopicPartition, int | OffsetAndMetadata],
+    offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Offsets by partition; those that are numbers have no metadata. Raises `InvalidRequestError`."""
-    return {at: _offset(at, value) for at, value in by_partition(given, "offset").items()}
+    return {at: _offset(at, value) for at, value in by_partition(offsets, "offset").items()}
 
 
-def by_partition(given: Mapping[TopicPartition, V], what: str) -> dict[TopicPartition, V]:
+def by_partition(values: Mapping[TopicPartition, V], kind: str) -> dict[TopicPartition, V]:
     """What is given for each partition, in a dict. Raises `InvalidRequestError`."""
-    if not isinstance(given, Mapping):
+    if not isinstance(values, Mapping):
         raise InvalidRequestError(
-            f"{what}s are given as a dict, {{TopicPartition(topic, partition): {what}}}, not as {given!r}"
+            f"{kind}s are given as a dict, {{TopicPartition(topic, partition): {kind}}}, not as {values!r}"
         )
-    return {as_partition(at): value for at, value in given.items()}
+    return {as_partition(at): value for at, value in values.items()}
 
 
-def _offset(at: TopicPartition, given: object) -> OffsetAndMetadata:
-    offset, metadata, *_ = given if isinstance(given, tuple) and len(given) in {2, 3} else (given, "")
+def _offset(at: TopicPartition, value: object) -> OffsetAndMetadata:
+    offset, metadata, *_ = value if isinstance(value, tuple) and len(value) in {2, 3} else (value, "")
     if not hasattr(offset, "__index__") or isinstance(offset, bool):
         raise InvalidRequestError(f"the offset of {at} is {offset!r}: it has to be a whole number")
     if metadata is not None and not isinstance(metadata, str):
@@ -111,19 +111,19 @@ def _offset(at: TopicPartition, given: object) -> OffsetAndMetadata:
     return OffsetAndMetadata(index(offset), metadata or "")
 
 
-def as_bytes(value: object, what: str) -> bytes:
+def as_bytes(value: object, field: str) -> bytes:
     """A key or value as it is stored: text as UTF-8. Raises `InvalidRecordError`."""
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
-    hint = f". Set {what}.serializer" if isinstance(value, (dict, list)) else ""
-    if hint and what == "value":
+    hint = f". Set {field}.serializer" if isinstance(value, (dict, list)) else ""
+    if hint and field == "value":
         hint += (
             ", or the topic's value.format (JSON, Avro), or create the topic with columns and use send_arrow"
         )
     raise InvalidRecordError(
-        f"a record's {what} must be bytes, text or None, not {type(value).__name__}{hint}"
+        f"a record's {field} must be bytes, text or None, not {type(value).__name__}{hint}"
     )
 
 

@@ -37,8 +37,8 @@ _DECIDER_RETRY = Retry(deadline_s=5.0)
 class Components:
     """The parts of one handle, and of all that were made from it.
 
-    A child keeps what is known of the log, which never changes, and nothing else: locks may be held by threads that it
-    does not have, and what the parent has sent, handed over or promised to store is the parent's to see through.
+    A forked child keeps what is known of the log, which never changes, and nothing else. Locks may be held by threads
+    that the child does not have. What the parent has sent, submitted or promised to store, the parent brings to an end.
     """
 
     def __init__(
@@ -89,16 +89,16 @@ class Components:
 
     def decider(self, decider: Decider) -> LogWriter:
         """The log that decides: where a caller has said that it is, else where the entry says."""
-        known = self.deciders.get(decider.log_id) or self._deciders.get(decider.url)
-        if known is None or (decider.log_id not in self.deciders and not known.is_believed()):
+        log = self.deciders.get(decider.log_id) or self._deciders.get(decider.url)
+        if log is None or (decider.log_id not in self.deciders and not log.is_believed()):
             from spark_eos.log.log import Log
 
             settings = log_settings_of(decider.url, self.store.settings).without(DATA_URL)
             opened = Log.open(
                 decider.url, self.clock, _DECIDER_RETRY, settings=settings, environment=self.environment
             )
-            known = self._deciders[decider.url] = opened.without_maintenance()
-        return known
+            log = self._deciders[decider.url] = opened.without_maintenance()
+        return log
 
     def check_repeatable(self, request_id: bytes) -> None:
         """Raise `IllegalStateError` for a request of the parent's whose outcome was not known when it forked.

@@ -72,18 +72,19 @@ def has_all_data(state: State) -> bool:
     return state.data_before is None
 
 
-def data_settings(state: State, given: Mapping[str, str]) -> Mapping[str, str]:
-    """Of the ``given`` settings of a log's store, those of the store that has its data files."""
-    return data_settings_of(state.data_url, Settings(given)) if is_apart(state.data_url) else given
+def data_settings(state: State, settings: Mapping[str, str]) -> Mapping[str, str]:
+    """Of the ``settings`` of a log's store, those of the store that has its data files."""
+    return data_settings_of(state.data_url, Settings(settings)) if is_apart(state.data_url) else settings
 
 
-def check_apart(source: Store, target: Store, what: str = "copy") -> None:
-    """Raise `ConfigError` if one of the places lies in the other; ``what`` is to be at ``target``."""
-    for one in _places(source):
-        for other in _places(target):
-            if _lie_in_one_another(one, other):
+def check_apart(source: Store, target: Store, role: str = "copy") -> None:
+    """Raise `ConfigError` if one of the places lies in the other; ``role`` is to be at ``target``."""
+    for place in _places(source):
+        for target_place in _places(target):
+            if _lie_in_one_another(place, target_place):
                 raise ConfigError(
-                    f"the {what} {other} and the log {one} lie in one another: choose a folder or prefix beside it"
+                    f"the {role} {target_place} and the log {place} lie in one another: choose a folder or prefix "
+                    "beside it"
                 )
 
 
@@ -94,8 +95,8 @@ def _places(store: Store) -> list[str]:
     return [store.url, *(url for url in (store.data_url, *before) if is_apart(url))]
 
 
-def _lie_in_one_another(one: str, other: str) -> bool:
-    inner, outer = f"{one.rstrip('/')}/", f"{other.rstrip('/')}/"
+def _lie_in_one_another(first: str, second: str) -> bool:
+    inner, outer = f"{first.rstrip('/')}/", f"{second.rstrip('/')}/"
     return inner.startswith(outer) or outer.startswith(inner)
 
 
@@ -103,11 +104,11 @@ def check_place(settings: Settings, state: State, url: str) -> None:
     """Raise `ConfigError` if ``data.url`` is given and is not where the log at ``url`` has its data files."""
     if "data.url" not in settings:
         return
-    wanted = wanted_data_url(settings)
-    if wanted != state.data_url:
+    data_url = wanted_data_url(settings)
+    if data_url != state.data_url:
         where = f"at {state.data_url}" if is_apart(state.data_url) else "beside its entries"
         raise ConfigError(
-            f"data.url={wanted}: the data files of {url} are {where}. The setting counts where a log is created or "
+            f"data.url={data_url}: the data files of {url} are {where}. The setting counts where a log is created or "
             "copied to: leave it out. To move data files: eoslog data move"
         )
 
@@ -118,27 +119,27 @@ def free_place(store: Store, clock: Clock) -> str:
     Raises `ConfigError` if the places lie in one another or it names none, `NotALogError` if something is there, and
     what `probe` raises.
     """
-    wanted = wanted_data_url(store.settings)
-    if wanted is None:
+    data_url = wanted_data_url(store.settings)
+    if data_url is None:
         return ""
-    check_beside(wanted, store)
-    place = data_store(wanted, store.settings)
+    check_beside(data_url, store)
+    place = data_store(data_url, store.settings)
     check_empty(place)
     if _is_taken(place):
         raise NotALogError(
-            f"{wanted} is the place of another log's data files ({DATA_MARK} there says whose): choose an empty or new "
-            "folder or prefix"
+            f"{data_url} is the place of another log's data files ({DATA_MARK} there says whose): choose an empty or "
+            "new folder or prefix"
         )
     probe(place, clock.unique())
-    return wanted
+    return data_url
 
 
 def check_empty(place: Store) -> None:
     """Raise `NotALogError` if there is anything but a mark in a place that is to get data files."""
-    found = first_other(place)
-    if found is not None:
+    name = first_other(place)
+    if name is not None:
         raise NotALogError(
-            f"{place.url} is not empty (it holds {found!r}): the data files of a log need a place of their own. "
+            f"{place.url} is not empty (it holds {name!r}): the data files of a log need a place of their own. "
             "Choose an empty or new folder or prefix"
         )
 
@@ -148,10 +149,10 @@ def place_of_copy(target: Store) -> str:
 
     What is there already may be of an earlier try. Raises as `free_place`, but `NotALogError`.
     """
-    wanted = wanted_data_url(target.settings) or ""
-    if wanted:
-        check_beside(wanted, target)
-    return wanted
+    data_url = wanted_data_url(target.settings) or ""
+    if data_url:
+        check_beside(data_url, target)
+    return data_url
 
 
 def placing_entry(state: State, url: str, clock: Clock) -> list[tuple[str, pa.Buffer]]:
@@ -164,12 +165,12 @@ def placing_entry(state: State, url: str, clock: Clock) -> list[tuple[str, pa.Bu
     return [(paths.entry(seq, state.entries_per_folder), pa.py_buffer(data))]
 
 
-def check_beside(wanted: str, store: Store) -> None:
+def check_beside(data_url: str, store: Store) -> None:
     """Raise `ConfigError` if the place for data files lies in a place of the log, or around it."""
-    for known in _places(store):
-        if _lie_in_one_another(wanted, known):
+    for place in _places(store):
+        if _lie_in_one_another(data_url, place):
             raise ConfigError(
-                f"data.url={wanted} and the log {known} lie in one another: choose a folder or prefix beside it"
+                f"data.url={data_url} and the log {place} lie in one another: choose a folder or prefix beside it"
             )
 
 

@@ -16,10 +16,10 @@ from spark_eos.storage import Store
 __all__ = ["check_writable", "checked", "keys_missing", "marks"]
 
 
-def keys_missing(url: str, state: State, what: str) -> ConfigError:
+def keys_missing(url: str, state: State, context: str) -> ConfigError:
     """The error of a handle without keys."""
     return ConfigError(
-        f"{what}: the data files of {url} are encrypted since entry {state.encrypted_at} (key "
+        f"{context}: the data files of {url} are encrypted since entry {state.encrypted_at} (key "
         f"{state.encryption_key_id!r}); give the settings encryption.keys (file:/path, env:NAME or module:attribute) "
         "and encryption.key.id"
     )

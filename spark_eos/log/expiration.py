@@ -84,13 +84,15 @@ class ExpirationTask:
                 return ()
             if old:
                 self._next_expiry = now + EXPIRY_INTERVAL_S
-        done: tuple[Action, ...] = ()
+        actions: tuple[Action, ...] = ()
         try:
             overdue = self.overdue(state, everything=everything)
             if overdue:
-                done += self._end(lambda newest: [one for one in overdue if expiry.is_open(newest, one)])
+                actions += self._end(
+                    lambda newest: [action for action in overdue if expiry.is_open(newest, action)]
+                )
             if old:
-                done += self._end(lambda newest: self.due(newest, trust_clock=trust_clock))
+                actions += self._end(lambda newest: self.due(newest, trust_clock=trust_clock))
         except Exception as error:
             if everything:
                 raise
@@ -99,7 +101,7 @@ class ExpirationTask:
             _LOG.warning(
                 "what is over in the log was not ended, and will be tried again: %s", error, exc_info=unknown
             )
-        return done
+        return actions
 
     def due(self, state: State, *, trust_clock: bool = False) -> list[Action]:
         """The ids and offsets that are past their time in ``state``: by the wall clock, and by the store's as well."""
@@ -116,19 +118,21 @@ class ExpirationTask:
         with self._lock:
             self._watch(state, self._clock.monotonic())
             watched = sorted(self._watched.items())
-        found = []
+        expirations = []
         for stamp, watch in watched:
             producer = state.producers[stamp.producer_id]
             if not watch.asked and (everything or self._is_worth_asking(producer)):
                 self._ask(state, producer, watch)
             waited_ms = int((self._clock.monotonic() - watch.since) * 1000)
             if waited_ms >= producer.timeout_ms:
-                found.append(ExpireTransaction(stamp, waited_ms))
-        return found
+                expirations.append(ExpireTransaction(stamp, waited_ms))
+        return expirations
 
     def _watch(self, state: State, now: float) -> None:
         opened = (
-            one.stamp for one in map(state.producers.__getitem__, state.open_transactions) if one.has_timeout
+            producer.stamp
+            for producer in map(state.producers.__getitem__, state.open_transactions)
+            if producer.has_timeout
         )
         self._watched = {stamp: self._watched.get(stamp) or _Watch(now) for stamp in opened}
 
@@ -148,12 +152,12 @@ class ExpirationTask:
             # It was that old when the store looked, which may have been long before the answer was here.
             watch.since = min(watch.since, self._clock.monotonic() - age_s)
 
-    def _end(self, wanted: Callable[[State], Sequence[Action]]) -> tuple[Action, ...]:
+    def _end(self, make_actions: Callable[[State], Sequence[Action]]) -> tuple[Action, ...]:
         actions: tuple[Action, ...] = ()
 
         def propose(state: State) -> tuple[Action, ...]:
             nonlocal actions
-            actions = tuple(wanted(state))
+            actions = tuple(make_actions(state))
             return actions
 
         ask: Propose = propose

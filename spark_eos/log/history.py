@@ -67,10 +67,10 @@ class Transaction:
     @property
     def records(self) -> dict[str, int]:
         """Records by topic."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for span in self.spans:
-            found[span.topic] = found.get(span.topic, 0) + span.records
-        return found
+            counts[span.topic] = counts.get(span.topic, 0) + span.records
+        return counts
 
 
 def transactions(log: Log, first: int = 0, last: int | None = None) -> Iterator[Transaction]:
@@ -82,12 +82,12 @@ def transactions(log: Log, first: int = 0, last: int | None = None) -> Iterator[
     last = end if last is None else min(last, end)
     start = oldest if first - 1 <= oldest.seq else state_at(log, min(first - 1, last))
     topics = {topic.topic_id: topic.name for topic in start.topics.values()}
-    seen = start
+    previous = start
     for step in replay_what_is_left(log, start, last):
-        if step.before is not seen:  # Entries between were retired.
+        if step.before is not previous:  # Entries between were retired.
             topics.update((topic.topic_id, topic.name) for topic in step.before.topics.values())
         yield from of_entry(step.entry, step.before, topics)
-        seen = step.after
+        previous = step.after
 
 
 def of_entry(entry: Entry, state: State, topics: dict[str, str]) -> Iterator[Transaction]:
@@ -110,7 +110,7 @@ def _of_request(
         spans = tuple(_spans(request, before, after, stamp, topics))
         if stamp.number == NO_PRODUCER.number and not spans:
             continue  # A repetition of what was appended before.
-        batch = next((one for one in request.actions if isinstance(one, CommitMicroBatch)), None)
+        batch = next((action for action in request.actions if isinstance(action, CommitMicroBatch)), None)
         yield Transaction(
             seq,
             after.timestamp_ms,
@@ -127,29 +127,29 @@ def _of_request(
 
 def ended_transactions(request: Request, before: State, after: State) -> dict[ProducerStamp, bool]:
     """The transactions that this request ended, and whether they were committed."""
-    found: dict[ProducerStamp, bool] = {}
+    outcomes: dict[ProducerStamp, bool] = {}
     for action in request.actions:
         ended = DECLARED[type(action)].effects(action).ended
         if ended is not None and not _had_ended(before, ended[0]):
-            found[ended[0]] = ended[1]
-    named = {(stamp.producer_id, stamp.number) for stamp in found}
+            outcomes[ended[0]] = ended[1]
+    ended_keys = {(stamp.producer_id, stamp.number) for stamp in outcomes}
     for producer_id in before.open_transactions:
         stamp = before.producers[producer_id].stamp
         later = after.producers.get(producer_id)
         is_open = later is not None and later.is_open and later.number == stamp.number
-        if not is_open and (producer_id, stamp.number) not in named:
-            found[stamp] = False  # A new epoch, or its timeout, has aborted it.
-    return found
+        if not is_open and (producer_id, stamp.number) not in ended_keys:
+            outcomes[stamp] = False  # A new epoch, or its timeout, has aborted it.
+    return outcomes
 
 
 def _had_ended(before: State, stamp: ProducerStamp) -> bool:
     """Whether the end only repeats an earlier one. A write outside of any transaction stands for itself."""
-    known = before.producers.get(stamp.producer_id)
+    producer = before.producers.get(stamp.producer_id)
     return (
         stamp.number != NO_PRODUCER.number
-        and known is not None
-        and known.number == stamp.number
-        and known.transaction in _ENDED
+        and producer is not None
+        and producer.number == stamp.number
+        and producer.transaction in _ENDED
     )
 
 
@@ -175,18 +175,18 @@ def _spans(
 
 def _rows(before: State, after: State, key: PartitionKey, producer_id: int) -> Iterator[IndexRow]:
     """What may be of a transaction that ends now: from its first offset on. None of it is sealed yet."""
-    partition, known = after.partitions.get(key), before.partitions.get(key)
+    partition, earlier = after.partitions.get(key), before.partitions.get(key)
     if partition is None:
         return
-    since = 0 if known is None else known.open.get(producer_id, known.end)
+    since = 0 if earlier is None else earlier.open.get(producer_id, earlier.end)
     for row in partition.index.scan(since):
         if row.base_offset >= since:
             yield row
 
 
 def _is_of(row: IndexRow, stamp: ProducerStamp) -> bool:
-    same = (row.producer.producer_id, row.producer.number) == (stamp.producer_id, stamp.number)
-    return same and row.kind is Kind.DATA
+    is_same = (row.producer.producer_id, row.producer.number) == (stamp.producer_id, stamp.number)
+    return is_same and row.kind is Kind.DATA
 
 
 def _groups(
@@ -198,7 +198,7 @@ def _groups(
         names.update(group for group, _, _ in producer.pending)
     for action in request.actions:
         names |= DECLARED[type(action)].effects(action).groups
-    found = {}
+    groups = {}
     for group in sorted(names):
         old = before.offsets.get(group, Map())
         new = {
@@ -207,8 +207,8 @@ def _groups(
             if old.get(at) != offset
         }
         if new:
-            found[group] = new
-    return found
+            groups[group] = new
+    return groups
 
 
 # -- Between two entries --------------------------------------------------------------------------------
@@ -249,16 +249,18 @@ def changes(log: Log, first: int, last: int, topic: str | None = None) -> Change
     if first > last:
         raise InvalidRequestError(f"entry {first} comes after entry {last}: name the earlier one first")
     before, after = state_at(log, first), state_at(log, last)
-    counted: dict[tuple[str, int], list[int]] = {}
-    for one in transactions(log, first + 1, last) if first < last else ():
-        for span in one.spans:
-            counted.setdefault((span.topic, span.partition), [0, 0])[0 if one.commit else 1] += span.records
+    counts: dict[tuple[str, int], list[int]] = {}
+    for transaction in transactions(log, first + 1, last) if first < last else ():
+        for span in transaction.spans:
+            counts.setdefault((span.topic, span.partition), [0, 0])[0 if transaction.commit else 1] += (
+                span.records
+            )
     return Changes(
         first,
         last,
         _pairs(_topics(before, topic), _topics(after, topic)),
         [
-            PartitionChange(*at, *pair, *counted.get(at, [0, 0]))
+            PartitionChange(*at, *pair, *counts.get(at, [0, 0]))
             for at, pair in _pairs(_partitions(before, topic), _partitions(after, topic)).items()
         ],
         _pairs(_offsets(before, topic), _offsets(after, topic)),
@@ -280,12 +282,12 @@ def _topics(state: State, only: str | None) -> dict[str, object]:
 
 
 def _partitions(state: State, only: str | None) -> dict[tuple[str, int], tuple[int, int, int]]:
-    found = {}
+    rows = {}
     for name, topic in state.topics.items():
         for number in range(topic.partitions) if only in {None, name} else ():
             partition = state.partitions[topic.topic_id, number]
-            found[name, number] = (partition.start, partition.end, partition.last_stable_offset)
-    return found
+            rows[name, number] = (partition.start, partition.end, partition.last_stable_offset)
+    return rows
 
 
 def _offsets(state: State, only: str | None) -> dict[tuple[str, str, int], int]:
@@ -299,6 +301,6 @@ def _offsets(state: State, only: str | None) -> dict[tuple[str, str, int], int]:
 
 def _producers(state: State) -> dict[int, ProducerRow]:
     return {
-        number: (one.transactional_id, one.epoch, one.number, one.transaction.value)
-        for number, one in state.producers.items()
+        number: (producer.transactional_id, producer.epoch, producer.number, producer.transaction.value)
+        for number, producer in state.producers.items()
     }

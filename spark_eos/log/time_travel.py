@@ -106,11 +106,11 @@ def entry_at_time(log: Log, timestamp_ms: int) -> int:
             )
         return newest.seq
     state, last = EMPTY, newest.seq
-    for found in _decoded(log, _stored(log, newest.seq)):
-        if found.timestamp_ms <= timestamp_ms:
-            state = found
+    for snapshot in _decoded(log, _stored(log, newest.seq)):
+        if snapshot.timestamp_ms <= timestamp_ms:
+            state = snapshot
             break
-        last = found.seq
+        last = snapshot.seq
     seq = state.seq
     try:
         for step in replay(log, state, last):
@@ -260,8 +260,8 @@ def _is_dense(log: Log, at: TopicPartition, start: int, end: int) -> bool:
 
 def _stored(log: Log, last: int) -> list[int]:
     """The entries after which the state is stored, newest first, from ``last`` on."""
-    found = (paths.snapshot_seq(info.name) for info in log.store.list(paths.SNAPSHOTS))
-    return sorted((seq for seq in found if seq is not None and seq <= last), reverse=True)
+    seqs = (paths.snapshot_seq(info.name) for info in log.store.list(paths.SNAPSHOTS))
+    return sorted((seq for seq in seqs if seq is not None and seq <= last), reverse=True)
 
 
 def _decoded(log: Log, seqs: Iterable[int]) -> Iterator[State]:
@@ -287,15 +287,15 @@ def _is_retired(log: Log, seq: int) -> bool:
 def parse_time(text: str) -> datetime:
     """An ISO 8601 date or time, in UTC unless it has a time zone. Raises ``ValueError``."""
     # Python 3.10 does not know the Z.
-    found = datetime.fromisoformat(text[:-1] + "+00:00" if text[-1:] in {"Z", "z"} else text)
-    return found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
+    time = datetime.fromisoformat(text[:-1] + "+00:00" if text[-1:] in {"Z", "z"} else text)
+    return time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
 
 
 def time_ms(text: str) -> int:
     """The same (`parse_time`) as milliseconds since 1970. Raises ``ValueError``."""
-    found = parse_time(text)
-    whole = int(found.replace(microsecond=0).timestamp())
-    return whole * 1000 + found.microsecond // 1000
+    time = parse_time(text)
+    whole = int(time.replace(microsecond=0).timestamp())
+    return whole * 1000 + time.microsecond // 1000
 
 
 def iso(timestamp_ms: int) -> str:

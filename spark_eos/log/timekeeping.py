@@ -46,7 +46,7 @@ class Stamp(NamedTuple):
     clock_checked: bool
 
 
-class _Known(NamedTuple):
+class _Reading(NamedTuple):
     """A time, when it was on the monotonic clock, and how far ahead of it the wall clock was then."""
 
     time_ms: int
@@ -61,9 +61,9 @@ class Timekeeper:
         self._store = store
         self._clock = clock
         self._resets = 0
-        self._log_time: _Known | None = None
+        self._log_time: _Reading | None = None
         """The log's time when it was seen first."""
-        self._store_time: _Known | None = None
+        self._store_time: _Reading | None = None
         self._rests_until = -1.0
         self._warned = False
 
@@ -71,7 +71,7 @@ class Timekeeper:
         """Remember what time the log had, if this is the first one seen, or the first since its time was set back."""
         if state.seq >= 0 and (self._log_time is None or state.time_resets > self._resets):
             self._resets = state.time_resets
-            self._log_time = self._known(state.timestamp_ms)
+            self._log_time = self._reading(state.timestamp_ms)
 
     def stamp(self, state: State, actions: Sequence[Action] = ()) -> Stamp:
         """The time of a request that is applied to ``state``."""
@@ -138,39 +138,39 @@ class Timekeeper:
 
     def store_ms(self) -> int | None:
         """The time by the store's clock, asked now; None if it cannot tell. Raises what the store raises."""
-        found = self._store.now_ms()
-        if found is not None:
-            self._store_time = self._known(found)
-        return found
+        time_ms = self._store.now_ms()
+        if time_ms is not None:
+            self._store_time = self._reading(time_ms)
+        return time_ms
 
-    def _known(self, time_ms: int) -> _Known:
-        return _Known(time_ms, self._clock.monotonic(), self._clock.now_ms() - time_ms)
+    def _reading(self, time_ms: int) -> _Reading:
+        return _Reading(time_ms, self._clock.monotonic(), self._clock.now_ms() - time_ms)
 
-    def _since(self, known: _Known) -> int:
-        return known.time_ms + int((self._clock.monotonic() - known.monotonic_s) * 1000)
+    def _since(self, reading: _Reading) -> int:
+        return reading.time_ms + int((self._clock.monotonic() - reading.monotonic_s) * 1000)
 
     def _likely_ms(self) -> int | None:
-        known = self._store_time or self._log_time
-        return None if known is None else self._since(known)
+        reading = self._store_time or self._log_time
+        return None if reading is None else self._since(reading)
 
     def _ask(self, limit_ms: int) -> int | None:
         """The store's time, asked now or a while ago; None if it cannot tell."""
-        known, monotonic = self._store_time, self._clock.monotonic()
-        if known is not None and monotonic - known.monotonic_s < _ASKED_S:
-            store_ms = self._since(known)
-            if abs(self._clock.now_ms() - store_ms - known.ahead_ms) <= _JUMP_MS:
+        reading, monotonic = self._store_time, self._clock.monotonic()
+        if reading is not None and monotonic - reading.monotonic_s < _ASKED_S:
+            store_ms = self._since(reading)
+            if abs(self._clock.now_ms() - store_ms - reading.ahead_ms) <= _JUMP_MS:
                 return store_ms
         if monotonic < self._rests_until:
             return None
         try:
-            found = self.store_ms()
+            time_ms = self.store_ms()
         except EosLogError as error:
             _LOG.debug("%s did not tell its time: %s", self._store.url, error)
-            found = None
-        if found is None:
+            time_ms = None
+        if time_ms is None:
             self._rests_until = self._clock.monotonic() + _REST_S
             return None
-        ahead_ms = self._clock.now_ms() - found
+        ahead_ms = self._clock.now_ms() - time_ms
         if abs(ahead_ms) > limit_ms and not self._warned:
             self._warned = True
             _LOG.warning(
@@ -180,7 +180,7 @@ class Timekeeper:
                 "ahead of" if ahead_ms > 0 else "behind",
                 self._store.url,
             )
-        return found
+        return time_ms
 
 
 def is_ahead(state: State, now_ms: int) -> bool:

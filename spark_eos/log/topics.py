@@ -129,22 +129,22 @@ def check_segments(topic: str, settings: Mapping[str, str], schema: pa.Schema | 
 
 def check_values(topic: str, settings: Mapping[str, str], *, typed: bool) -> None:
     """Raise `ConfigError` unless the settings about values fit together (``value.format`` and what belongs to it)."""
-    given = [name for name in settings if name.startswith(("value.", "schema.registry.")) and settings[name]]
-    if not given:
+    names = [name for name in settings if name.startswith(("value.", "schema.registry.")) and settings[name]]
+    if not names:
         return
     format_ = settings.get("value.format", "bytes")
     if format_ != "bytes":
         _format(topic, format_).check(topic, settings, typed=typed)
         return
-    for name in given:
+    for name in names:
         if name != "value.format":
             raise ConfigError(f"topic {topic!r}: {name} has no effect without value.format; set that, too")
 
 
 def _format(topic: str, name: str) -> ValueFormat:
     """Raises `ConfigError` where the extension is missing that has it."""
-    found: ValueFormat = needed("value_formats", name, f"topic {topic!r}: value.format={name}")
-    return found
+    format_: ValueFormat = needed("value_formats", name, f"topic {topic!r}: value.format={name}")
+    return format_
 
 
 def codec_of(
@@ -167,17 +167,15 @@ def kept_readable(topic: str, old: Mapping[str, str], new: dict[str, str]) -> di
     return new if format_ == "bytes" else _format(topic, format_).kept(topic, old, new)
 
 
-def with_registered(
-    topic: str, stays: Mapping[str, str], given: Mapping[str, object]
-) -> Mapping[str, object]:
-    """The settings that are given, and of values in a schema registry what that knows: the schema, or its id.
+def with_registered(topic: str, stays: Mapping[str, str], new: Mapping[str, object]) -> Mapping[str, object]:
+    """The settings ``new``, and of values in a schema registry what that knows: the schema, or its id.
 
     ``stays`` are those that the topic has and keeps. Raises `ConfigError`, `SchemaRegistryError`.
     """
-    name = str({**stays, **given}.get("value.format", "bytes"))
+    name = str({**stays, **new}.get("value.format", "bytes"))
     # A format that there is not is refused later, with all settings.
     format_: ValueFormat | None = None if name == "bytes" else added("value_formats", name)
-    return given if format_ is None else format_.registered(topic, stays, given)
+    return new if format_ is None else format_.registered(topic, stays, new)
 
 
 def own_schema(schema: pa.Schema) -> pa.Schema:

@@ -80,8 +80,8 @@ def fields_of(data: bytes) -> SchemaVersion:
     except (struct.error, UnicodeDecodeError) as error:
         raise ValueError(f"it is damaged: {error}") from None
     if number is None:
-        counted = iter(range(1, MAX_SCHEMA_FIELDS + 1))
-        fields = tuple(_numbered(field, counted, is_named=True) for field in fields)
+        ids = iter(range(1, MAX_SCHEMA_FIELDS + 1))
+        fields = tuple(_numbered(field, ids, is_named=True) for field in fields)
     elif any(not field.field_id for field in named(fields)):
         raise ValueError("it has a field without an id")
     return SchemaVersion(number, fields)

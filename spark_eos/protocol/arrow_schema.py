@@ -83,22 +83,22 @@ def schema_table(data: bytes) -> Table:
 
 def _shape(data: bytes) -> Shape:
     columns = schema_table(data).vector(SCHEMA_FIELDS, MAX_SCHEMA_FIELDS)
-    names, depths, seen = [], [], 0
+    names, depths, field_count = [], [], 0
     for column in columns:
         name = Table(data, column).text(FIELD_NAME)
         deepest, waiting = 0, [(column, 1)]
-        seen += 1
+        field_count += 1
         while waiting:
             place, level = waiting.pop()
             deepest = max(deepest, level)
             children = _children(Table(data, place), name)
-            seen += len(children)
-            if seen > MAX_SCHEMA_FIELDS:  # Before they wait: many fields can refer to the same ones.
+            field_count += len(children)
+            if field_count > MAX_SCHEMA_FIELDS:  # Before they wait: many fields can refer to the same ones.
                 raise ValueError(f"it has more than {MAX_SCHEMA_FIELDS} fields")
             waiting += [(child, level + 1) for child in children]
         names.append(name)
         depths.append(deepest)
-    return Shape(tuple(names), tuple(depths), seen)
+    return Shape(tuple(names), tuple(depths), field_count)
 
 
 def _children(field: Table, column: str) -> list[int]:

@@ -73,13 +73,13 @@ def assign_sticky(subscribers: Mapping[str, Subscriber], partitions: Mapping[str
     """
     by_topic = _by_topic(subscribers, partitions)
     owned = _valid(subscribers, partitions)
-    held: _Held = {member: set(kept) for member, kept in owned.items()}
+    held: _Held = {member: set(share) for member, share in owned.items()}
     groups = {id(members): members for members in by_topic.values()}
     equal = len(groups) == 1
     if equal:
         held.update(_shares(next(iter(groups.values())), owned, sum(partitions[topic] for topic in by_topic)))
-    loads = {member: len(kept) for member, kept in held.items()}
-    taken: set[tuple[str, int]] = set().union(*held.values())
+    loads = {member: len(share) for member, share in held.items()}
+    assigned: set[tuple[str, int]] = set().union(*held.values())
     heap: list[tuple[int, int, str]] = []
     last: list[str] | None = None
     # Topics with few subscribers come first: then the others still have a choice.
@@ -89,7 +89,7 @@ def assign_sticky(subscribers: Mapping[str, Subscriber], partitions: Mapping[str
             heap = [(loads[member], place, member) for place, member in enumerate(last)]
             heapq.heapify(heap)
         for number in range(partitions[topic]):
-            if (topic, number) not in taken:
+            if (topic, number) not in assigned:
                 load, place, member = heap[0]
                 held[member].add((topic, number))
                 loads[member] = load + 1
@@ -126,16 +126,16 @@ def _by_topic(subscribers: Mapping[str, Subscriber], partitions: Mapping[str, in
 
     Topics of the same subscribers share one list: in most groups all members subscribe to the same.
     """
-    there = frozenset(partitions)
-    alike: dict[frozenset[str], list[str]] = {}
+    topic_names = frozenset(partitions)
+    by_topics: dict[frozenset[str], list[str]] = {}
     for member in _in_order(subscribers):
-        alike.setdefault(there.intersection(subscribers[member].topics), []).append(member)
+        by_topics.setdefault(topic_names.intersection(subscribers[member].topics), []).append(member)
     places = {member: place for place, member in enumerate(_in_order(subscribers))}
     parts: dict[str, list[int]] = {}
-    for number, topics in enumerate(alike):
+    for number, topics in enumerate(by_topics):
         for topic in topics:
             parts.setdefault(topic, []).append(number)
-    lists = list(alike.values())
+    lists = list(by_topics.values())
     merged: dict[tuple[int, ...], list[str]] = {}
     for numbers in parts.values():
         if tuple(numbers) not in merged:
@@ -162,14 +162,14 @@ def _valid(subscribers: Mapping[str, Subscriber], partitions: Mapping[str, int])
 def _shares(members: list[str], owned: _Held, total: int) -> _Held:
     """What each of the equal members keeps: its share at most, and only so many of them one more."""
     share, extra = divmod(total, len(members))
-    kept: _Held = {}
+    shares: _Held = {}
     for member in members:
         limit = share
         if extra and len(owned[member]) > share:
             limit += 1
             extra -= 1
-        kept[member] = set(sorted(owned[member])[:limit])
-    return kept
+        shares[member] = set(sorted(owned[member])[:limit])
+    return shares
 
 
 def _level(topic: str, members: list[str], held: _Held, owned: _Held, loads: dict[str, int]) -> bool:
@@ -178,22 +178,22 @@ def _level(topic: str, members: list[str], held: _Held, owned: _Held, loads: dic
     What a member got only now goes first, then the highest number. A member that takes one never has to give one up
     in the same call: it was the emptiest.
     """
-    mine: dict[str, list[tuple[bool, int]]] = {}
+    numbers_of: dict[str, list[tuple[bool, int]]] = {}
     places = {member: place for place, member in enumerate(members)}
     for member in members:
         numbers = [(at not in owned[member], at[1]) for at in held[member] if at[0] == topic]
         if numbers:
-            mine[member] = sorted(numbers)
-    full = [(-loads[member], places[member], member) for member in mine]
+            numbers_of[member] = sorted(numbers)
+    full = [(-loads[member], places[member], member) for member in numbers_of]
     empty = [(loads[member], places[member], member) for member in members]
     heapq.heapify(full)
     heapq.heapify(empty)
     moved = False
     while full:
         high, place, giver = full[0]
-        if -high != loads[giver] or not mine[giver]:
+        if -high != loads[giver] or not numbers_of[giver]:
             heapq.heappop(full)
-            if mine[giver]:
+            if numbers_of[giver]:
                 heapq.heappush(full, (-loads[giver], place, giver))
             continue
         low, place, taker = empty[0]
@@ -202,7 +202,7 @@ def _level(topic: str, members: list[str], held: _Held, owned: _Held, loads: dic
             continue
         if -high - low <= 1:
             break
-        _, number = mine[giver].pop()
+        _, number = numbers_of[giver].pop()
         held[giver].remove((topic, number))
         held[taker].add((topic, number))
         loads[giver] -= 1

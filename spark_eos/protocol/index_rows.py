@@ -77,13 +77,13 @@ class Rows(Sequence[IndexRow]):
     @classmethod
     def packed(cls, data: bytes, heads: tuple[Heads, ...], opened: int) -> Rows:
         """The rows from the result of `pack`. They are decoded when they are needed."""
-        found = [*blocks(data)]
-        if len(found) != len(heads) or any(
-            one.rows != len(of.rows) for one, of in zip(found, heads, strict=True)
+        block_list = [*blocks(data)]
+        if len(block_list) != len(heads) or any(
+            block.rows != len(of.rows) for block, of in zip(block_list, heads, strict=True)
         ):
             raise CorruptRecordError("packed rows of an index are damaged: other heads belong to them")
-        end = found[-1].position if opened else len(data)
-        rows = sum(one.rows for one in found)
+        end = block_list[-1].position if opened else len(data)
+        rows = sum(block.rows for block in block_list)
         last = (data[end:], heads[-1]) if opened else None
         return _rows(data[:end], heads[: -1 if opened else None], rows - opened, [], last, rows)
 
@@ -215,7 +215,7 @@ class Rows(Sequence[IndexRow]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Rows) or self._length != other._length:
             return False
-        return all(one == another for one, another in zip(self, other, strict=True))
+        return all(row == other_row for row, other_row in zip(self, other, strict=True))
 
     def __hash__(self) -> int:
         return hash(tuple(self))

@@ -63,16 +63,16 @@ def check_step(before: State, after: State, actions: int = 1) -> None:
     for name, query in before.queries.items():
         newer = after.queries.get(name) or _elsewhere(after, query)
         _ensure(newer is not None, f"query {name!r} is gone")
-        same = newer is not None and newer.query_id == query.query_id
+        is_same = newer is not None and newer.query_id == query.query_id
         _ensure(
-            newer is None or not same or query.batch_id <= newer.batch_id,
+            newer is None or not is_same or query.batch_id <= newer.batch_id,
             f"the batches of {name!r} went back",
         )
 
 
 def _elsewhere(state: State, query: Query) -> Query | None:
     """The query under another transactional id, to which it has moved."""
-    return next((one for one in state.queries.values() if one.query_id == query.query_id), None)
+    return next((other for other in state.queries.values() if other.query_id == query.query_id), None)
 
 
 def check_later(before: State, after: State) -> None:
@@ -103,9 +103,9 @@ def check_later(before: State, after: State) -> None:
     for producer_id, producer in before.producers.items():
         later = after.producers.get(producer_id)
         if later is None:
-            named = producer.transactional_id
-            held = named in before.queries and named in after.queries
-            _ensure(not held, f"the producer of query {named!r} is gone")
+            transactional_id = producer.transactional_id
+            held = transactional_id in before.queries and transactional_id in after.queries
+            _ensure(not held, f"the producer of query {transactional_id!r} is gone")
             _ensure(
                 not producer.is_awaited, f"a decision of producer {producer_id} is gone that others wait for"
             )
@@ -119,45 +119,51 @@ def check_later(before: State, after: State) -> None:
         )
         _check_later_prepared(producer, later)
         _check_later_decision(producer, later)
-    for (app_id, topic_id), known in before.app_versions.items():
+    for (app_id, topic_id), last in before.app_versions.items():
         newer = after.app_versions.get((app_id, topic_id))
-        there = not topic_id or any(topic.topic_id == topic_id for topic in after.topics.values())
-        _ensure(newer is not None or not there, f"the version of job {app_id!r} is gone")
-        _ensure(newer is None or known.version <= newer.version, f"the versions of job {app_id!r} went back")
+        topic_exists = not topic_id or any(topic.topic_id == topic_id for topic in after.topics.values())
+        _ensure(newer is not None or not topic_exists, f"the version of job {app_id!r} is gone")
+        _ensure(newer is None or last.version <= newer.version, f"the versions of job {app_id!r} went back")
     _check_later_publications(before, after)
-    new_ids = [one for one in after.producers if one not in before.producers]
-    _ensure(all(one >= before.next_producer_id for one in new_ids), "a producer id was given out twice")
+    new_ids = [producer_id for producer_id in after.producers if producer_id not in before.producers]
+    _ensure(
+        all(producer_id >= before.next_producer_id for producer_id in new_ids),
+        "a producer id was given out twice",
+    )
 
 
 def _check_later_prepared(before: Producer, after: Producer) -> None:
-    known, newer = before.prepared, after.prepared
+    prepared, newer = before.prepared, after.prepared
     number = before.producer_id
-    if known is None:
+    if prepared is None:
         return
     _ensure(
-        newer is not None and known.epoch <= newer.epoch, f"producer {number} forgot a prepared transaction"
+        newer is not None and prepared.epoch <= newer.epoch,
+        f"producer {number} forgot a prepared transaction",
     )
-    if newer is None or known.epoch < newer.epoch:
+    if newer is None or prepared.epoch < newer.epoch:
         return
     _ensure(
-        known.committed in {None, newer.committed}, f"a prepared transaction of {number} was decided twice"
+        prepared.committed in {None, newer.committed}, f"a prepared transaction of {number} was decided twice"
     )
     if newer.committed is None:
-        same = before.number == after.number and set(after.touched) <= set(before.touched)
-        same = same and all(before.pending.get(at) == one for at, one in after.pending.items())
-        _ensure(same, f"a prepared transaction of producer {number} changed")
+        is_same = before.number == after.number and set(after.touched) <= set(before.touched)
+        is_same = is_same and all(before.pending.get(at) == offset for at, offset in after.pending.items())
+        _ensure(is_same, f"a prepared transaction of producer {number} changed")
 
 
 def _check_later_decision(before: Producer, after: Producer) -> None:
-    known, newer, number = before.decision, after.decision, before.producer_id
-    if known is None:
+    decision, newer, number = before.decision, after.decision, before.producer_id
+    if decision is None:
         return
-    _ensure(newer is not None and known.number <= newer.number, f"producer {number} forgot a decision")
-    if newer is None or known.number < newer.number:
+    _ensure(newer is not None and decision.number <= newer.number, f"producer {number} forgot a decision")
+    if newer is None or decision.number < newer.number:
         return
-    _ensure(known.committed in {None, newer.committed}, f"a decision of producer {number} was made twice")
-    same = known._replace(waiting=(), committed=None) == newer._replace(waiting=(), committed=None)
-    _ensure(same and set(newer.waiting) <= set(known.waiting), f"a decision of producer {number} changed")
+    _ensure(decision.committed in {None, newer.committed}, f"a decision of producer {number} was made twice")
+    is_same = decision._replace(waiting=(), committed=None) == newer._replace(waiting=(), committed=None)
+    _ensure(
+        is_same and set(newer.waiting) <= set(decision.waiting), f"a decision of producer {number} changed"
+    )
 
 
 def check_state(state: State) -> None:
@@ -176,8 +182,10 @@ def check_state(state: State) -> None:
         *((topic, n, at) for p in state.producers.values() for (_, topic, n), at in p.pending.items()),
     ]
     for topic, number, at in positions:
-        known = topic in state.topics and state.topics[topic].topic_id == at.topic_id
-        _ensure(known and (at.topic_id, number) in keys, f"an offset is for no partition: {topic}-{number}")
+        topic_exists = topic in state.topics and state.topics[topic].topic_id == at.topic_id
+        _ensure(
+            topic_exists and (at.topic_id, number) in keys, f"an offset is for no partition: {topic}-{number}"
+        )
         _ensure(at.offset >= 0, f"an offset of {topic}-{number} is negative")
 
 
@@ -216,35 +224,38 @@ def _check_producers(state: State) -> None:
             or (decision.committed is None) == (producer.has_timeout and decision.number == producer.number),
             f"producer {producer_id}: is its decision open?",
         )
-        named = producer.transactional_id
+        transactional_id = producer.transactional_id
         _ensure(
-            named is None or state.transactional_ids.get(named) == producer_id,
-            f"{named!r} is not producer {producer_id}",
+            transactional_id is None or state.transactional_ids.get(transactional_id) == producer_id,
+            f"{transactional_id!r} is not producer {producer_id}",
         )
 
 
 def _check_later_publications(before: State, after: State) -> None:
-    for name, known in before.publications.items():
+    for name, publication in before.publications.items():
         later = after.publications.get(name)
         floor = after.publication_floor
-        if later is None or later.first > known.first:
-            dropped = floor > known.epoch and floor >= known.sequence
+        if later is None or later.first > publication.first:
+            dropped = floor > publication.epoch and floor >= publication.sequence
             _ensure(dropped, f"publication {name!r} is gone, and its epochs may come again")
             continue
-        _ensure(known.epoch <= later.epoch, f"the epoch of publication {name!r} went back")
-        _ensure(known.sequence <= later.sequence, f"the versions of publication {name!r} went back")
-        done = known.published, later.published
+        _ensure(publication.epoch <= later.epoch, f"the epoch of publication {name!r} went back")
+        _ensure(publication.sequence <= later.sequence, f"the versions of publication {name!r} went back")
+        published = publication.published, later.published
         _ensure(
-            done[0] is None or (done[1] is not None and done[0].sequence <= done[1].sequence),
+            published[0] is None
+            or (published[1] is not None and published[0].sequence <= published[1].sequence),
             f"a version of publication {name!r} is not published any more",
         )
-        again = {one.sequence: one for one in later.versions}
-        for one in known.versions:
-            now = again.get(one.sequence, one)
-            same = all(now.pins[key][:2] == pin[:2] for key, pin in one.pins.items())
+        again = {version.sequence: version for version in later.versions}
+        for version in publication.versions:
+            now = again.get(version.sequence, version)
+            is_same = all(now.pins[key][:2] == pin[:2] for key, pin in version.pins.items())
             _ensure(
-                same and (now.entry, now.epoch, now.begun_seq) == (one.entry, one.epoch, one.begun_seq),
-                f"version {one.sequence} of publication {name!r} changed",
+                is_same
+                and (now.entry, now.epoch, now.begun_seq)
+                == (version.entry, version.epoch, version.begun_seq),
+                f"version {version.sequence} of publication {name!r} changed",
             )
 
 
@@ -300,11 +311,13 @@ def _check_group(name: str, group: Group, keys: set[PartitionKey]) -> None:
     _ensure(len(shared) == len(set(shared)), f"group {name!r}: a partition is assigned twice")
     instances = [member.instance_id for member in members if member.instance_id is not None]
     _ensure(len(instances) == len(set(instances)), f"group {name!r}: two members are one instance")
-    kept = {key for member in members if member.generation != group.generation for key in member.held}
+    held_by_others = {
+        key for member in members if member.generation != group.generation for key in member.held
+    }
     for member in members:
         _ensure(member.generation <= group.generation, f"group {name!r}: a member is ahead")
         if member.generation == group.generation:
-            share = [key for key in group.assignment[member.member_id] if key not in kept]
+            share = [key for key in group.assignment[member.member_id] if key not in held_by_others]
             _ensure(list(member.held) == share, f"group {name!r}: {member.member_id} lacks its share")
 
 
@@ -329,18 +342,19 @@ def _check_rows(key: PartitionKey, old: Partition, new: Partition) -> None:
     # Stable rows may be rewritten (`ReplaceSegments`), and are sealed then; nothing else may change.
     kept = [_shown(old, row) for row in old.index.tail if row.next_offset > new.start]
     held = _held(new)
-    found = {row.base_offset: _shown(new, row) for row in held}
+    rows = {row.base_offset: _shown(new, row) for row in held}
     sealed = new.index.pages[-1].next_offset if new.index.pages else 0
     files = {row.file for row in old.index.tail}
     rewritten = [row for row in held if row.file not in files or row.kind is Kind.HOLE]
     for row in kept:
         # An open transaction may be aborted; an aborted or committed one stays so.
-        later = found.get(row.base_offset)
+        later = rows.get(row.base_offset)
         aborted = row._replace(kind=Kind.ABORTED) if row.producer.producer_id in old.open else row
         if later not in (row, aborted):
             stable = row.next_offset <= min(old.last_stable_offset, sealed)
             replaced = any(
-                one.base_offset < row.next_offset and row.base_offset < one.next_offset for one in rewritten
+                new_row.base_offset < row.next_offset and row.base_offset < new_row.next_offset
+                for new_row in rewritten
             )
             _ensure(stable and replaced, f"rows of partition {key} changed")
 

@@ -93,7 +93,7 @@ class Publication(NamedTuple):
     @property
     def versions(self) -> tuple[PublicationVersion, ...]:
         """The versions that are pinned, the older one first."""
-        return tuple(one for one in (self.published, self.begun) if one is not None)
+        return tuple(version for version in (self.published, self.begun) if version is not None)
 
     @property
     def retention_ms(self) -> int:

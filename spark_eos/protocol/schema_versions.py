@@ -46,9 +46,9 @@ def _check_siblings(
     before = {field.field_id: field for field in old}
     for field in new:
         path = f"{inside}.{field.name}" if inside else field.name
-        known = before.get(field.field_id)
-        if known is not None:
-            _check_field(known, field, highest, path)
+        old_field = before.get(field.field_id)
+        if old_field is not None:
+            _check_field(old_field, field, highest, path)
             continue
         for inner in named((field,)):
             if inner.field_id <= highest:
@@ -88,33 +88,33 @@ def _plain(field: SchemaField) -> SchemaField:
 
 def differences(old: Sequence[SchemaField], new: Sequence[SchemaField], inside: str = "") -> list[str]:
     """What became of the columns from one version to a later one, in words, each with the column's name."""
-    found = []
+    lines = []
     after = {field.field_id: field for field in new}
     before = {field.field_id for field in old}
     for field in old:
         path = f"{inside}{field.name}"
         now = after.get(field.field_id)
         if now is None:
-            found.append(f"column {path!r} was dropped")
+            lines.append(f"column {path!r} was dropped")
             continue
         if now.name != field.name:
-            found.append(f"column {path!r} was renamed to {now.name!r}")
-        found += _inner_differences(field, now, path)
-    found += [
+            lines.append(f"column {path!r} was renamed to {now.name!r}")
+        lines += _inner_differences(field, now, path)
+    lines += [
         f"column {inside + field.name!r} ({field.type}) was added"
         for field in new
         if field.field_id not in before
     ]
-    return found
+    return lines
 
 
 def _inner_differences(old: SchemaField, new: SchemaField, path: str) -> list[str]:
     if old.type != new.type:
         return [f"column {path!r} was widened from {old.type} to {new.type}"]
-    found = [f"column {path!r} may be null now"] if new.nullable and not old.nullable else []
+    lines = [f"column {path!r} may be null now"] if new.nullable and not old.nullable else []
     if old.type == "struct":
-        return found + differences(old.children, new.children, f"{path}.")
+        return lines + differences(old.children, new.children, f"{path}.")
     names = {"list": ("element",), "map": ("key", "value")}.get(old.type, ())
     for name, before, after in zip(names, old.children, new.children, strict=True):
-        found += _inner_differences(before, after, f"{path}.{name}")
-    return found
+        lines += _inner_differences(before, after, f"{path}.{name}")
+    return lines

@@ -367,23 +367,27 @@ class State(NamedTuple):
 
     def sealed_pages(self) -> Iterator[IndexPage]:
         """The index pages of all partitions, then those that only publications pin; not the pages inside of others."""
-        seen: set[int] = set()
+        page_ids: set[int] = set()
         for key in sorted(self.partitions):  # No order of a hash map may be seen.
             yield from self.partitions[key].index.pages
         for name in sorted(self.publications):
             for version in self.publications[name].versions:
                 for key in sorted(version.pins):
                     own = self.partitions[key].index.pages
-                    seen.update(map(id, own))
+                    page_ids.update(map(id, own))
                     for page in version.pins[key].pages:
-                        if id(page) not in seen:
-                            seen.add(id(page))
+                        if id(page) not in page_ids:
+                            page_ids.add(id(page))
                             yield page
 
     def publications_of(self, topic_id: str) -> list[Publication]:
         """The publications of a topic, by name."""
-        found = [one for one in self.publications.values() if any(topic_id == id_ for _, id_ in one.topics)]
-        return sorted(found, key=lambda one: one.name)
+        publications = [
+            publication
+            for publication in self.publications.values()
+            if any(topic_id == id_ for _, id_ in publication.topics)
+        ]
+        return sorted(publications, key=lambda publication: publication.name)
 
 
 EMPTY = State()

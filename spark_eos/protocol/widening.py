@@ -47,8 +47,8 @@ def widens_by_itself(old: str, new: str) -> bool:
 
 def _decimal(type_: str) -> tuple[int, int] | None:
     """The digits of a decimal in front of the point, and behind it; None for another type."""
-    found = _DECIMAL.fullmatch(type_)
-    if found is None:
+    match = _DECIMAL.fullmatch(type_)
+    if match is None:
         return None
-    precision, scale = int(found[1]), int(found[2])
+    precision, scale = int(match[1]), int(match[2])
     return precision - scale, scale

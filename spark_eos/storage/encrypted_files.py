@@ -85,9 +85,9 @@ def stored_size(size: int) -> int:
     return HEADER + size + TAG * max(-(-size // CHUNK), 1)
 
 
-def is_stored_size(store: Store, name: str, size: int, found: int) -> bool:
-    """Whether the file is encrypted, and its ``found`` bytes are those of ``size`` plain ones."""
-    return found == stored_size(size) and store.key_of(name) is not None
+def is_stored_size(store: Store, name: str, size: int, stored_bytes: int) -> bool:
+    """Whether the file is encrypted, and its ``stored_bytes`` bytes are those of ``size`` plain ones."""
+    return stored_bytes == stored_size(size) and store.key_of(name) is not None
 
 
 def check_plain(store: Readable, name: str) -> None:

@@ -1,9 +1,9 @@
 """Forks of this process: what a child must not share with its parent.
 
-``os.fork`` copies the memory and one thread. A lock that another thread held stays locked in the child for ever, a
-thread that was to do something is not there, and what a process is towards others (a producer, the member of a group,
-the one that leads a commit) is there twice. So objects with any of these ask to be told (`tell_in_child`), and change
-in the child before `os.fork` returns there.
+``os.fork`` copies the memory and one thread. In the child, a lock that another thread held stays locked for ever, and
+all other threads are missing. And what a process is towards others is there twice: a producer, the member of a group,
+the leader of a commit. So objects with any of these register (`tell_in_child`), and change in the child before
+`os.fork` returns there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Forked(Protocol):
         """This is a child of the process in which this object was made. No other thread runs; must not fail."""
 
 
-_told: WeakSet[Forked] = WeakSet()
+_listeners: WeakSet[Forked] = WeakSet()
 _generation = 0
 
 
@@ -37,18 +37,18 @@ def generation() -> int:
     return _generation
 
 
-def tell_in_child(one: Forked) -> None:
-    """Call ``one.forked()`` in every process that is forked from this one, as long as ``one`` is there."""
-    _told.add(one)
+def tell_in_child(listener: Forked) -> None:
+    """Call ``listener.forked()`` in every process that is forked from this one, as long as ``listener`` is there."""
+    _listeners.add(listener)
 
 
 def _in_child() -> None:
     global _generation  # noqa: PLW0603  (it belongs to the process)
     _generation += 1
     failure = None
-    for one in list(_told):
+    for listener in list(_listeners):
         try:
-            one.forked()
+            listener.forked()
         except Exception as error:  # noqa: BLE001  (the others are notified all the same)
             failure = error
     if failure is not None:

@@ -18,13 +18,13 @@ def has_gil() -> bool:
 
     A free-threaded Python starts without it, and takes it when the first package is loaded that needs it.
     """
-    asked = getattr(sys, "_is_gil_enabled", None)  # Since Python 3.13.
-    if asked is None or asked():
+    is_enabled = getattr(sys, "_is_gil_enabled", None)  # Since Python 3.13.
+    if is_enabled is None or is_enabled():
         return True
     import fastavro  # noqa: F401
     import immutables  # noqa: F401
 
-    return bool(asked())
+    return bool(is_enabled())
 
 
 def check_gil(held: bool) -> None:

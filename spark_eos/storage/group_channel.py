@@ -132,9 +132,9 @@ class FileGroupChannel(GroupChannel):
         """When this process last took the lead."""
         self._ahead_ns: int | None = None
         """How far the file system's clock is ahead of this process's monotonic one, as far as is known."""
-        self._told = _Message(b"", b"")
+        self._last_outcomes = _Message(b"", b"")
         """The outcomes that were read last."""
-        self._told_until = -math.inf
+        self._reopen_at = -math.inf
         """Until then, the head of their file is read through the descriptor that is open."""
         self._in_vain = -1
         """The newest entry that was announced when an entry was not there."""
@@ -144,7 +144,7 @@ class FileGroupChannel(GroupChannel):
         self._own = f"{_SUBMISSION}{uuid4().hex}"
         self._lock = self._outcomes = -1
         self._is_open = self._leads = False
-        self._told_until = -math.inf
+        self._reopen_at = -math.inf
         self._descriptors: set[int] = set()
         self._removal = weakref.finalize(self, _remove, self._path(self._own), self._descriptors)
 
@@ -258,20 +258,20 @@ class FileGroupChannel(GroupChannel):
         # A process that waits looks again and again, mostly in vain: one system call.
         now = time.monotonic()
         try:
-            if now >= self._told_until:
+            if now >= self._reopen_at:
                 self._open_outcomes()
-                self._told_until = now + REOPENED_S
-            elif os.pread(self._outcomes, _HEAD, 0) == self._told.head:
-                return self._told.data or None
-            message = self._message(self._outcomes, self._told)
+                self._reopen_at = now + REOPENED_S
+            elif os.pread(self._outcomes, _HEAD, 0) == self._last_outcomes.head:
+                return self._last_outcomes.data or None
+            message = self._message(self._outcomes, self._last_outcomes)
         except OSError:
-            self._told_until = -math.inf
+            self._reopen_at = -math.inf
             return None
         if message is None:
             return None
         if message.data:  # Else it is being written.
-            self._told = message
-        return self._told.data or None
+            self._last_outcomes = message
+        return self._last_outcomes.data or None
 
     def _open_outcomes(self) -> None:
         earlier = self._outcomes
@@ -313,18 +313,18 @@ class FileGroupChannel(GroupChannel):
         finally:
             os.close(descriptor)
 
-    def _message(self, descriptor: int, known: _Message | None = None) -> _Message | None:
+    def _message(self, descriptor: int, last: _Message | None = None) -> _Message | None:
         """The message in an open file: without data if there is none, or not yet the whole of it; None if it is old.
 
-        ``known`` is given back if it is still there.
+        ``last`` is given back if it is still there.
         """
         status = os.fstat(descriptor)
         if not self._is_fresh(status):
             return None
         page = os.pread(descriptor, _PAGE, 0)
         head, data = page[:_HEAD], page[_HEAD:]
-        if known is not None and head == known.head:
-            return known
+        if last is not None and head == last.head:
+            return last
         size = min(int.from_bytes(head[:8], "big"), status.st_size)
         if size > len(data):
             data += os.pread(descriptor, size - len(data), len(page))

@@ -41,7 +41,7 @@ class _Space:
         """All objects of the folder that one is in."""
         return self.folders.setdefault(_folder(name), {})
 
-    def made(self, data: Data) -> _Object:
+    def new_object(self, data: Data) -> _Object:
         """An object of the bytes as they are now: the caller may go on changing a bytearray."""
         return _Object(pa.py_buffer(bytes(memoryview(data))), next(self._numbers))
 
@@ -75,14 +75,14 @@ class MemoryStore(Store):
 
     def create(self, name: str, data: Data) -> None:
         check_name(name)
-        made = self._space.made(data)
+        object_ = self._space.new_object(data)
         with self._lock:
             folder = self._space.folder(name)
             if name in folder:
                 raise ObjectExistsError(
                     f"{self.url}: object {name!r} exists already; read it to see whose it is"
                 )
-            folder[name] = made
+            folder[name] = object_
 
     def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
         check_name(name)
@@ -112,9 +112,9 @@ class MemoryStore(Store):
                 if folder.startswith(_folder(prefix))
             ]
         return (
-            ObjectInfo(name, found.body.size)
+            ObjectInfo(name, object_.body.size)
             for objects in folders
-            for name, found in objects
+            for name, object_ in objects
             if name.startswith(prefix)
         )
 
@@ -125,9 +125,9 @@ class MemoryStore(Store):
 
     def overwrite(self, name: str, data: Data) -> None:
         check_name(name)
-        made = self._space.made(data)
+        object_ = self._space.new_object(data)
         with self._lock:
-            self._space.folder(name)[name] = made
+            self._space.folder(name)[name] = object_
 
     def __copy__(self) -> MemoryStore:
         return self
@@ -152,10 +152,10 @@ class MemoryStore(Store):
 
     def _object(self, name: str) -> _Object:
         with self._lock:
-            found = self._space.folders.get(_folder(name), {}).get(name)
-        if found is None:
+            object_ = self._space.folders.get(_folder(name), {}).get(name)
+        if object_ is None:
             raise ObjectNotFoundError(f"{self.url}: there is no object {name!r}; check the name and the URL")
-        return found
+        return object_
 
 
 def _folder(name: str) -> str:

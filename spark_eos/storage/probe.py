@@ -58,10 +58,10 @@ def _create(store: Store, name: str, body: bytes) -> None:
 
 def _expect(store: Store, name: str, body: bytes, problem: str) -> None:
     try:
-        found = store.read(name).to_pybytes()
+        stored = store.read(name).to_pybytes()
     except ObjectNotFoundError as error:
         raise _unsupported(store, problem) from error
-    if found != body:
+    if stored != body:
         raise _unsupported(store, problem)
 
 

@@ -77,19 +77,19 @@ def factory_of(scheme: str) -> Factory | None:
 
 @cache
 def _installed(scheme: str) -> Factory | None:
-    found = {*entry_points(group=GROUP, name=scheme)} if scheme not in _OWN else set()
-    if not found:
+    candidates = {*entry_points(group=GROUP, name=scheme)} if scheme not in _OWN else set()
+    if not candidates:
         return None
-    if len(found) > 1:
-        names = ", ".join(sorted(one.value for one in found))
+    if len(candidates) > 1:
+        names = ", ".join(sorted(candidate.value for candidate in candidates))
         raise ConfigError(
             f"several packages have a store for {scheme}: URLs ({names}): uninstall all but one"
         )
-    (one,) = found
+    (candidate,) = candidates
     try:
-        loaded: Factory = one.load()
+        loaded: Factory = candidate.load()
     except Exception as error:
         raise ConfigError(
-            f"the store for {scheme}: URLs, {one.value}, cannot be loaded: {error!r}"
+            f"the store for {scheme}: URLs, {candidate.value}, cannot be loaded: {error!r}"
         ) from error
     return loaded

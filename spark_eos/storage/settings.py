@@ -53,9 +53,9 @@ class Settings(Mapping[str, str]):
 
     def __init__(self, values: Mapping[str, object] | Iterable[tuple[str, object]] = ()) -> None:
         problems = Problems()
-        found = read_store_options(dict(values), problems)
+        options = read_store_options(dict(values), problems)
         problems.check()
-        self._values = dict(sorted(found.items()))
+        self._values = dict(sorted(options.items()))
 
     def __getitem__(self, name: str) -> str:
         return self._values[name]

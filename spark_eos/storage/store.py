@@ -119,9 +119,9 @@ class Store(ABC):
     #: True where a ``size`` call is as cheap as a system call (a folder), False where it is a request.
     requests_are_free: bool = False
 
-    #: True if `ObjectExistsError` from a single `create` proves that another caller has made the object. False if a
-    #: library below may send the request twice and so meet its own object, or if a free name may be refused (S3 answers
-    #: 409 to a create that ran into another request, and does nothing): then only a read tells.
+    #: True if `ObjectExistsError` from a single `create` proves that another caller has made the object. False if only
+    #: a read tells: where a library below may send the request twice and meet its own object, or where a free name may
+    #: be refused (S3 answers 409 to a create that ran into another request, and does nothing).
     has_exact_conflicts: bool = False
 
     @abstractmethod

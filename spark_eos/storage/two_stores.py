@@ -161,11 +161,11 @@ class TwoStores(Store):
     @property
     def parts(self) -> list[Store]:
         """The stores of which it consists, each once."""
-        found = [self.chain]
+        stores = [self.chain]
         for place in (self._data, self._earlier):
-            if place is not None and not any(place.store is one for one in found):
-                found.append(place.store)
-        return found
+            if place is not None and not any(place.store is store for store in stores):
+                stores.append(place.store)
+        return stores
 
     def with_data(self, url: str, before: EarlierPlace | None = None) -> Store:
         if (url, before) == (self.data_url, self.before):
@@ -184,8 +184,8 @@ class TwoStores(Store):
 
     def _is_earlier(self, name: str) -> bool:
         """Whether the file was staged before the data began to be moved."""
-        found = _BASE_SEQ.fullmatch(name.rpartition("/")[2])
-        return found is not None and self.before is not None and int(found[1]) <= self.before.until
+        match = _BASE_SEQ.fullmatch(name.rpartition("/")[2])
+        return match is not None and self.before is not None and int(match[1]) <= self.before.until
 
     def _of(self, name: str) -> tuple[Store, str]:
         """The store in which an object of that name is made, and its name there."""
@@ -197,12 +197,12 @@ class TwoStores(Store):
 
     def _named(self, name: str) -> tuple[_Place, str]:
         """The place that the name says. Raises `ObjectNotFoundError` if that move is not under way."""
-        entry, which, rest = name.removeprefix(_MOVE).split("/", 2)
+        entry, side, inner_name = name.removeprefix(_MOVE).split("/", 2)
         if self.before is None or self._earlier is None or entry != str(self.before.until):
             raise ObjectNotFoundError(
                 f"{self.url}: the data files of this log are not being moved since entry {entry} any more"
             )
-        return (self._data if which == "new" else self._earlier), rest
+        return (self._data if side == "new" else self._earlier), inner_name
 
     def _read(self, name: str, call: Callable[[Store, str], T]) -> T:
         if name.startswith(_MOVE):
@@ -237,9 +237,9 @@ class TwoStores(Store):
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         """As `Store.list`. What has a name that belongs into the other store is not listed: it is not the log's."""
         if prefix.startswith(_MOVE):
-            place, rest = self._named(prefix)
-            named = prefix.removesuffix(rest)
-            return (ObjectInfo(named + info.name, info.size) for info in place.list(rest))
+            place, inner_name = self._named(prefix)
+            move_prefix = prefix.removesuffix(inner_name)
+            return (ObjectInfo(move_prefix + info.name, info.size) for info in place.list(inner_name))
         if not self.data_url:
             return self.chain.list(prefix)
         if prefix.startswith(_FOLDERS):
@@ -314,24 +314,24 @@ def check_claim(store: Store, data_url: str, log_id: str) -> None:
     """
     if not is_apart(data_url):
         return
-    wanted = json.dumps({"log_id": log_id, "chain": store.url}, sort_keys=True).encode()
-    found = _read(store)
-    if found is None:
+    own_mark = json.dumps({"log_id": log_id, "chain": store.url}, sort_keys=True).encode()
+    mark = _read(store)
+    if mark is None:
         try:
-            store.create(DATA_MARK, wanted)
+            store.create(DATA_MARK, own_mark)
         except (ObjectExistsError, OutcomeUnknownError) as error:
-            found = _read(store)
-            if found is None:  # A store may refuse a free name.
+            mark = _read(store)
+            if mark is None:  # A store may refuse a free name.
                 raise StoreUnavailableError(
                     f"{store.url}: {DATA_MARK} beside its data files could not be created: try again. No data "
                     "file was written or deleted"
                 ) from error
         else:
-            found = wanted
-    if found != wanted:
+            mark = own_mark
+    if mark != own_mark:
         raise ConfigError(
             f"{store.url}: the place of its data files has those of another log or of another copy of this one "
-            f"({DATA_MARK} there says {found.decode(errors='replace')}). No data file was written or deleted. A copy "
+            f"({DATA_MARK} there says {mark.decode(errors='replace')}). No data file was written or deleted. A copy "
             "needs a place of its own for its data: make it by eoslog copy. If the chain was moved here by hand and is "
             f"nowhere else, delete {DATA_MARK} beside the data files"
         )
@@ -346,5 +346,5 @@ def _read(store: Store) -> bytes | None:
 
 def first_other(store: Store) -> str | None:
     """An object of a place that is to get data files, if there is any but a mark."""
-    mine = (DATA_MARK, "_probe/", f"{TEMP_FOLDER}/")
-    return next((info.name for info in store.list("") if not info.name.startswith(mine)), None)
+    own_prefixes = (DATA_MARK, "_probe/", f"{TEMP_FOLDER}/")
+    return next((info.name for info in store.list("") if not info.name.startswith(own_prefixes)), None)

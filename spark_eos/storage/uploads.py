@@ -78,8 +78,8 @@ class UploadFile(io.RawIOBase):
 
 
 @contextmanager
-def buffered(done: Callable[[bytearray], object]) -> Iterator[Upload]:
-    """An upload in memory: ``done`` gets all of it at the end, and nothing after an error."""
+def buffered(deliver: Callable[[bytearray], object]) -> Iterator[Upload]:
+    """An upload in memory: ``deliver`` gets all of it at the end, and nothing after an error."""
     body = bytearray()
     file = UploadFile(body.extend)
     try:
@@ -87,4 +87,4 @@ def buffered(done: Callable[[bytearray], object]) -> Iterator[Upload]:
         file.finish()
     finally:
         file.close()
-    done(body)
+    deliver(body)

@@ -75,16 +75,18 @@ def _open(url: str | os.PathLike[str], settings: Settings) -> Store:
     match = _SCHEME.fullmatch(url)
     if match is None:
         return _no_cloud(settings, _folder(url, url))
-    scheme, rest = match[1].lower(), match[2]
+    scheme, hier_part = match[1].lower(), match[2]
     if scheme in SCHEMES:
         from spark_eos.storage.objects.store import ObjectStore
 
         listen = settings.get("machines.listen")
         return ObjectStore(parse_location(url), settings.without(MACHINES), listen=listen)
     if scheme == "file":
-        return _no_cloud(settings, _folder(unquote(_file_path(rest, url), errors="surrogateescape"), url))
+        return _no_cloud(
+            settings, _folder(unquote(_file_path(hier_part, url), errors="surrogateescape"), url)
+        )
     if scheme == "memory":
-        return _no_cloud(settings, MemoryStore(_memory_name(rest, url)))
+        return _no_cloud(settings, MemoryStore(_memory_name(hier_part, url)))
     factory = factory_of(scheme)
     if factory is not None:
         return _no_cloud(settings, factory(url))
@@ -138,15 +140,15 @@ def data_settings_of(url: str, settings: Settings) -> Settings:
 
 def wanted_data_url(settings: Settings) -> str | None:
     """Where a log that is created or copied with these settings is to have its data, in the one spelling."""
-    wanted = settings.get(DATA_URL)
-    if wanted is None:
+    url = settings.get(DATA_URL)
+    if url is None:
         if settings.of(DATA):
             raise ConfigError(
                 f"setting {next(iter(settings.of(DATA)))} is one of the store of data files, and {DATA_URL} does not "
                 "say where that is: add it, or leave the setting out"
             )
         return None
-    return data_store(wanted, settings).url
+    return data_store(url, settings).url
 
 
 def shared_store(url: str | os.PathLike[str], settings: Settings = NO_SETTINGS) -> Store:
@@ -183,11 +185,11 @@ def _folder(path: str, url: object) -> PosixStore:
     return PosixStore(path)
 
 
-def _file_path(rest: str, url: str) -> str:
-    if not rest.startswith("//"):
-        path = rest
+def _file_path(hier_part: str, url: str) -> str:
+    if not hier_part.startswith("//"):
+        path = hier_part
     else:
-        host, slash, path = rest[2:].partition("/")
+        host, slash, path = hier_part[2:].partition("/")
         if host not in ("", "localhost"):
             raise ConfigError(f"{url}: {host!r} stands where a host would; write file:///{host}{slash}{path}")
         path = slash + path
@@ -196,8 +198,8 @@ def _file_path(rest: str, url: str) -> str:
     return path
 
 
-def _memory_name(rest: str, url: str) -> str:
-    name = rest.removeprefix("//").rstrip("/")
-    if not rest.startswith("//") or not name or name.startswith("/"):
+def _memory_name(hier_part: str, url: str) -> str:
+    name = hier_part.removeprefix("//").rstrip("/")
+    if not hier_part.startswith("//") or not name or name.startswith("/"):
         raise ConfigError(f"{url}: a memory: URL needs a name, such as memory://name")
     return name

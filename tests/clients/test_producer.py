@@ -710,7 +710,7 @@ def test_sequence_numbers_wrap(log):
     from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp, StagedFile
 
     identity = ProducerSession(ProducerStamp(0, 0), log.state)
-    identity._known = {("id", 0): (0, -1, 0, 2**31 - 3, 0)}
+    identity._sequences = {("id", 0): (0, -1, 0, 2**31 - 3, 0)}
     batch = BatchRef(0, 3, 0, 1, 0, 0, 0)
     (numbered,) = identity.number((StagedFile("t", FileRef("f", 9, 0), (batch, batch)),), {"t": "id"})
     assert [b.base_sequence for b in numbered.batches] == [2**31 - 2, 1]

@@ -40,7 +40,7 @@ def test_a_request_that_was_found_stays_found_when_it_is_sent_again():
     in_doubt.record_attempt([request], 1)
     tail.follow()
     in_doubt.record_attempt([request], 1)
-    found = in_doubt.found(done.request_id)
+    found = in_doubt.entry_outcome(done.request_id)
     assert found is not None
     assert found[0] == done.seq
 

@@ -190,7 +190,7 @@ def test_a_fork_of_which_python_is_not_told_commits_nothing(tmp_path):
 def test_what_was_seen_long_ago_was_not_seen_at_the_fork(tmp_path):
     """Else a child would believe a free slot that was retired and deleted meanwhile."""
     log = Log.open_or_create(tmp_path)
-    assert in_child(lambda: log._tail.seen) == log._tail.seen
+    assert in_child(lambda: log._tail.as_of) == log._tail.as_of
 
 
 def test_a_child_finds_that_the_folder_was_put_back(tmp_path):

@@ -109,13 +109,13 @@ def test_requests_in_doubt_are_found_and_forgotten(store, log):
     tail = Tail(store, in_doubt=in_doubt)
     in_doubt.record_attempt([Request(done.request_id, 0, ())], 1)
     assert done.request_id in in_doubt
-    assert in_doubt.found(done.request_id) is None
+    assert in_doubt.entry_outcome(done.request_id) is None
     tail.follow()
-    found = in_doubt.found(done.request_id)
+    found = in_doubt.entry_outcome(done.request_id)
     assert found is not None
     assert found[0] == done.seq
     in_doubt.resolve(done.request_id)
-    assert in_doubt.found(done.request_id) is None
+    assert in_doubt.entry_outcome(done.request_id) is None
     assert done.request_id not in in_doubt
 
 

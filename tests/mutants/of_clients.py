@@ -48,7 +48,7 @@ MUTANTS = (
     Mutant(
         "latest-forgets-when-its-group-began",
         _OFFSETS,
-        "        return None if found is None else found[0]",
+        "        return None if position is None else position[0]",
         "        return None",
         "what is sent to a new partition while no member runs is never read",
         _OF_NEWCOMERS,
@@ -106,15 +106,15 @@ MUTANTS = (
     Mutant(
         "commit-not-recognised-by-its-number",
         _TRANSACTIONS,
-        "done = producer is not None and producer.stamp == after and producer.transaction is wanted",
-        "done = producer is None",
+        "is_done = producer is not None and producer.stamp == after and producer.transaction is target",
+        "is_done = producer is None",
         "a commit that landed and was forgotten is an error when it is repeated",
         _OF_PRODUCER,
     ),
     Mutant(
         "any-end-will-do",
         _TRANSACTIONS,
-        "producer.stamp == after and producer.transaction is wanted",
+        "producer.stamp == after and producer.transaction is target",
         "producer.stamp == after and producer.transaction is not TransactionState.ONGOING",
         "a commit is told as made if somebody has aborted the transaction",
         _OF_DOUBT,
@@ -220,8 +220,8 @@ MUTANTS = (
     Mutant(
         "callbacks-as-they-were-asked-for",
         _FUTURES,
-        "sorted(self._asked, key=lambda entry: entry[0])",
-        "self._asked",
+        "sorted(self._futures, key=lambda entry: entry[0])",
+        "self._futures",
         "callbacks come in another order than the records",
         _OF_FUTURES,
     ),
@@ -350,7 +350,7 @@ MUTANTS = (
     Mutant(
         "error-loses-rows",
         _FETCHER,
-        "                    if found:\n                        return found\n",
+        "                    if batches:\n                        return batches\n",
         "",
         "an error loses the rows of the same poll that were taken before it",
         _OF_CONSUMER,
@@ -374,9 +374,9 @@ MUTANTS = (
     Mutant(
         "commits-what-it-returns",
         _CONSUMER,
-        "                    found = gather(self._log.as_decided(state))\n",
-        "                    found = gather(self._log.as_decided(state))\n"
-        "                    self._offsets.auto_commit(now=bool(found))\n",
+        "                    result = gather(self._log.as_decided(state))\n",
+        "                    result = gather(self._log.as_decided(state))\n"
+        "                    self._offsets.auto_commit(now=bool(result))\n",
         "records are committed before anybody has seen them",
         (*_OF_CONSUMER, *_OF_GROUPS),
     ),
@@ -531,7 +531,7 @@ MUTANTS = (
     Mutant(
         "what-is-no-function-is-called-later",
         "spark_eos/clients/validation.py",
-        "    if given is not None and not callable(given):\n",
+        "    if function is not None and not callable(function):\n",
         "    if False:\n",
         "an on_delivery that is no function is taken, and fails where nobody hears of it",
         ("tests/clients/test_given_values.py",),

@@ -22,7 +22,7 @@ MUTANTS = (
     Mutant(
         "a-task-believes-its-clock",
         "spark_eos/log/data/task_io.py",
-        "        return now_ms if abs(now_ms - found) <= _NEAR_MS else found",
+        "        return now_ms if abs(now_ms - store_ms) <= _NEAR_MS else store_ms",
         "        return now_ms",
         "rows of a Spark task that is years off get its time",
         ("tests/log/test_record_timestamps.py",),
@@ -70,15 +70,15 @@ MUTANTS = (
     Mutant(
         "store-is-asked-for-every-entry",
         _KEEPING,
-        "monotonic - known.monotonic_s < _ASKED_S",
-        "monotonic - known.monotonic_s < 0",
+        "monotonic - reading.monotonic_s < _ASKED_S",
+        "monotonic - reading.monotonic_s < 0",
         "a client with a wrong clock makes three more requests for each commit",
         _TESTS,
     ),
     Mutant(
         "store-is-believed-for-ever",
         _KEEPING,
-        "monotonic - known.monotonic_s < _ASKED_S",
+        "monotonic - reading.monotonic_s < _ASKED_S",
         "True",
         "what the store said once counts, though clocks drift",
         _TESTS,

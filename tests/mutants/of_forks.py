@@ -61,8 +61,8 @@ MUTANTS = (
     Mutant(
         "a-child-waits-for-its-parents-thread",
         "spark_eos/clients/producer/futures.py",
-        "        self._asked: deque[tuple[int, SendFuture]] = deque()\n        tell_in_child(self)\n",
-        "        self._asked: deque[tuple[int, SendFuture]] = deque()\n",
+        "        self._futures: deque[tuple[int, SendFuture]] = deque()\n        tell_in_child(self)\n",
+        "        self._futures: deque[tuple[int, SendFuture]] = deque()\n",
         "whoever waits for a record in a forked process waits for ever",
         _CLIENTS,
     ),

@@ -18,7 +18,7 @@ MUTANTS = (
     Mutant(
         "taken-along-again",
         _GROUP,
-        "if request.request_id in seen:",
+        "if request.request_id in logged_ids:",
         "if False:",
         "a request that is in the log is taken along once more",
         _OF_GROUP,
@@ -76,7 +76,7 @@ MUTANTS = (
     Mutant(
         "no-while-a-leader-has-it",
         _COMMIT,
-        "        if not any(self._in_doubt.is_settled_by_filling(one, state) for one in refused):\n",
+        "        if not any(self._in_doubt.is_settled_by_filling(request_id, state) for request_id in refused):\n",
         "        if True:\n",
         "the answer is unknown though filling a slot would tell",
         _OF_GROUP,
@@ -84,15 +84,15 @@ MUTANTS = (
     Mutant(
         "no-behind-the-wrong-slot",
         "spark_eos/log/commit/in_doubt.py",
-        "one.is_submitted, one.slot = False, _NEXT_FREE",
-        "one.is_submitted = False",
+        "doubt.is_submitted, doubt.slot = False, _NEXT_FREE",
+        "doubt.is_submitted = False",
         "whoever leads may have found a request just before it was taken back, and the answer is no",
         _OF_GROUP,
     ),
     Mutant(
         "taken-slot-settles-what-is-handed-over",
         "spark_eos/log/commit/answers.py",
-        "            if certain and not self._in_doubt.may_be_taken_along(one, self._tail.state):\n",
+        "            if certain and not self._in_doubt.may_be_taken_along(request_id, self._tail.state):\n",
         "            if certain:\n",
         "a request that others can find is not looked for any more",
         _OF_GROUP,
@@ -100,7 +100,7 @@ MUTANTS = (
     Mutant(
         "not-taken-back-is-no",
         "spark_eos/log/commit/in_doubt.py",
-        "        if one.is_submitted:\n            return Fate.UNKNOWN\n",
+        "        if doubt.is_submitted:\n            return Fate.UNKNOWN\n",
         "",
         "the answer is no though the request could not be taken back",
         _OF_GROUP,
@@ -108,8 +108,8 @@ MUTANTS = (
     Mutant(
         "only-the-newest-variant",
         "spark_eos/log/commit/in_doubt.py",
-        "one.variants = (*one.variants, request.actions)",
-        "one.variants = (request.actions,)",
+        "doubt.variants = (*doubt.variants, request.actions)",
+        "doubt.variants = (request.actions,)",
         "of a request that was sent in two forms only the last one is looked for",
         _OF_GROUP,
     ),
@@ -261,7 +261,7 @@ MUTANTS = (
     Mutant(
         "exchanged-outcomes-are-not-noticed",
         _GROUP_CHANNEL,
-        "            if now >= self._told_until:\n",
+        "            if now >= self._reopen_at:\n",
         "            if self._outcomes < 0:\n",
         "a process waits for reports in a file that was exchanged, or put back from a copy, since it opened it",
         _OF_GROUP_CHANNEL,

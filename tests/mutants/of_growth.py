@@ -70,7 +70,7 @@ MUTANTS = (
     Mutant(
         "aborts-never-forgotten",
         _SEALING,
-        "                aborted = aborted.delete(one)",
+        "                aborted = aborted.delete(mark)",
         "                pass",
         "a partition remembers every transaction that was ever aborted in it",
         _OF_SEALING,
@@ -168,7 +168,7 @@ MUTANTS = (
     Mutant(
         "snapshot-without-aborts",
         "spark_eos/protocol/encoding/snapshot_partitions.py",
-        "sorted(one.aborted)",
+        "sorted(partition.aborted)",
         "[]",
         "who begins from a snapshot sees aborted records",
         _OF_SEALING,
@@ -271,8 +271,8 @@ MUTANTS = (
     Mutant(
         "dead-leave-no-snapshot",
         _SNAPSHOTS,
-        "        self._mine = created or missed",
-        "        self._mine = created",
+        "        self._must_store = created or missed",
+        "        self._must_store = created",
         "a snapshot that is missing because its writer died is made up for by nobody",
         _OF_SNAPSHOTS,
     ),
@@ -328,15 +328,15 @@ MUTANTS = (
     Mutant(
         "all-snapshots-stay",
         "spark_eos/log/snapshots/snapshots.py",
-        "spread(seq for seq in found if seq >= self.floor)",
-        "{seq for seq in found if seq >= self.floor}",
+        "spread(seq for seq in seqs if seq >= self.floor)",
+        "{seq for seq in seqs if seq >= self.floor}",
         "a busy log has thousands of snapshots",
         _OF_HORIZON,
     ),
     Mutant(
         "no-snapshot-between",
         "spark_eos/log/snapshots/snapshots.py",
-        "spread(seq for seq in found if seq >= self.floor)",
+        "spread(seq for seq in seqs if seq >= self.floor)",
         "{self.floor}",
         "when the floor is old enough to go on, no snapshot is there to go on to: nothing is retired any more",
         _OF_HORIZON,

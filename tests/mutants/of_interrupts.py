@@ -102,8 +102,8 @@ MUTANTS = (
     Mutant(
         "back-behind-a-seek",
         _CONSUMER,
-        "sleep(min(self._idle.wait_s(), left))\n                    self._fetcher.start_poll()\n",
-        "sleep(min(self._idle.wait_s(), left))\n",
+        "sleep(min(self._idle.wait_s(), left_s))\n                    self._fetcher.start_poll()\n",
+        "sleep(min(self._idle.wait_s(), left_s))\n",
         "an interrupted poll undoes a seek that came while it waited",
         _OF_INTERRUPTS,
     ),
@@ -126,8 +126,8 @@ MUTANTS = (
     Mutant(
         "told-until-an-interrupt",
         "spark_eos/clients/producer/futures.py",
-        "        while self._asked:\n            entry = self._asked[0]",
-        "        while self._asked:\n            entry = self._asked.popleft()",
+        "        while self._futures:\n            entry = self._futures[0]",
+        "        while self._futures:\n            entry = self._futures.popleft()",
         "a future whose callback was interrupted keeps others waiting for ever",
         _OF_INTERRUPTS,
     ),

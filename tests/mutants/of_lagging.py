@@ -31,8 +31,8 @@ MUTANTS = (
     Mutant(
         "submitted-and-put-back",
         "spark_eos/log/commit/answers.py",
-        "        if self._in_doubt.may_have_got_in(one) or self._in_doubt.was_submitted(one):",
-        "        if self._in_doubt.may_have_got_in(one):",
+        "        if self._in_doubt.may_have_got_in(request_id) or self._in_doubt.was_submitted(request_id):",
+        "        if self._in_doubt.may_have_got_in(request_id):",
         "a caller hears that nothing of its request is in the log that was put back, and it is",
         ("tests/log/test_group_commit.py", "tests/log/test_lagging.py"),
     ),
@@ -71,8 +71,8 @@ MUTANTS = (
     Mutant(
         "lagging-forgets-its-own",
         _LAGGING,
-        "        draft = EntryBuilder(state, self._tail.seen)",
-        "        draft = EntryBuilder(base, self._tail.seen)",
+        "        draft = EntryBuilder(state, self._tail.as_of)",
+        "        draft = EntryBuilder(base, self._tail.as_of)",
         "a lagging process drafts without what it has written itself",
         _TESTS,
     ),
@@ -103,7 +103,7 @@ MUTANTS = (
     Mutant(
         "lagging-where-entries-hold-little",
         _LAGGING,
-        " or mean_requests(self._told) < self._lag.requests:",
+        " or mean_requests(self._report) < self._lag.requests:",
         ":",
         "two processes that take turns lag, and wait for each other",
         _TESTS[:1],
@@ -177,15 +177,15 @@ MUTANTS = (
     Mutant(
         "reported-and-gone",
         _LAGGING,
-        "            if not self._tail.note_told(found.seq, found.lineage):\n                break\n",
-        "            self._tail.note_told(found.seq, found.lineage)\n",
+        "            if not self._tail.note_unread(report.seq, report.lineage):\n                break\n",
+        "            self._tail.note_unread(report.seq, report.lineage)\n",
         "a request counts as committed, and its entry is gone",
         _TESTS,
     ),
     Mutant(
         "yes-without-a-look-at-the-file",
         _DIVERGENCE,
-        "            return self._store.identity(name) == self._told_identity\n",
+        "            return self._store.identity(name) == self._unread_identity\n",
         "            return True\n",
         "a process that has lost a record with a restore gets one more answer",
         _TESTS[1:],
@@ -193,7 +193,7 @@ MUTANTS = (
     Mutant(
         "told-of-is-not-looked-for",
         _DIVERGENCE,
-        "        if self._told is None:\n            return\n        name",
+        "        if self._unread is None:\n            return\n        name",
         "        if True:\n            return\n        name",
         "a process whose acknowledged entry is gone goes on",
         _TESTS,
@@ -201,7 +201,7 @@ MUTANTS = (
     Mutant(
         "told-of-may-be-another",
         _DIVERGENCE,
-        "            if not is_in_history(state, self._told):",
+        "            if not is_in_history(state, self._unread):",
         "            if False:",
         "a process whose acknowledged entry is another one goes on",
         _TESTS,
@@ -209,7 +209,7 @@ MUTANTS = (
     Mutant(
         "snapshot-instead-of-what-was-told",
         _TAIL,
-        "        self._divergence.check_told(snapshot)\n",
+        "        self._divergence.check_unread(snapshot)\n",
         "",
         "a process goes on from a snapshot of a history without what it was told of",
         _TESTS,
@@ -217,7 +217,7 @@ MUTANTS = (
     Mutant(
         "gone-though-it-is-there",
         _DIVERGENCE,
-        "            self._store.size(paths.entry(self._told.seq, state.entries_per_folder))\n",
+        "            self._store.size(paths.entry(self._unread.seq, state.entries_per_folder))\n",
         "            raise ObjectNotFoundError(name)\n",
         "a log counts as put back because the store does not show an entry yet",
         _TESTS,

@@ -203,7 +203,7 @@ MUTANTS = (
     Mutant(
         "each-restart-is-kept",
         "spark_eos/protocol/rules/trail.py",
-        "if known.what == TAKEN_OVER)",
+        "if earlier.what == TAKEN_OVER)",
         "if False)",
         "restarts push what an administrator did out of the trail",
         ("tests/log/test_trail.py",),
@@ -480,7 +480,7 @@ MUTANTS = (
     Mutant(
         "under-way-is-in-doubt",
         "spark_eos/log/commit/in_doubt.py",
-        "in [*self._open.items()] if one.is_troubled]",
+        "in [*self._open.items()] if doubt.is_troubled]",
         "in [*self._open.items()]]",
         "a writer that is busy is reported as one whose requests are in doubt",
         _OF_METRICS,
@@ -488,8 +488,8 @@ MUTANTS = (
     Mutant(
         "in-doubt-for-ever",
         "spark_eos/log/commit/in_doubt.py",
-        "one.found is None and self.fate(state, one_id) is Fate.UNKNOWN for",
-        "one.found is None for",
+        "doubt.entry_outcome is None and self.fate(state, request_id) is Fate.UNKNOWN\n",
+        "doubt.entry_outcome is None\n",
         "a request whose caller has given up is in doubt for ever",
         _OF_METRICS,
     ),

@@ -36,7 +36,7 @@ MUTANTS = (
     Mutant(
         "reader-believes-a-free-slot",
         _TAIL,
-        "                if self._skipped_ahead(asked) or (data is None and opening and self._has_become_a_log()):",
+        "                if self._skipped_ahead(reading) or (data is None and opening and self._has_become_a_log()):",
         "                if data is None and opening and self._has_become_a_log():",
         "who slept takes a deleted name for the end of the log, or a stray for an entry",
         _OF_RETIRED,
@@ -100,7 +100,7 @@ MUTANTS = (
     Mutant(
         "writer-believes-its-create",
         "spark_eos/log/commit/loop.py",
-        "        elif not self._tail.is_covered_by_snapshot(entry.seq, draft.seen):",
+        "        elif not self._tail.is_covered_by_snapshot(entry.seq, draft.as_of):",
         "        else:",
         "who slept takes it for a commit that it could fill a slot whose name was deleted",
         _OF_RETIRED,
@@ -116,7 +116,7 @@ MUTANTS = (
     Mutant(
         "away-all-the-time",
         _TAIL,
-        "                self._seen = since\n                self._newest_s",
+        "                self._as_of = since\n                self._newest_s",
         "                self._newest_s",
         "who only writes looks for snapshots at every commit after an hour",
         _OF_RETIRED,

@@ -29,15 +29,15 @@ MUTANTS = (
     Mutant(
         "conflict-is-exists",
         _REQUESTS,
-        "                what is Disposition.CONFLICT and conflict is not None and conflict()\n",
-        "                what is Disposition.CONFLICT and conflict is not None\n",
+        "                disposition is Disposition.CONFLICT and conflict is not None and conflict()\n",
+        "                disposition is Disposition.CONFLICT and conflict is not None\n",
         "a create that raced a delete is told that the name is taken, though nothing is there",
         _OF_ERRORS,
     ),
     Mutant(
         "lost-create-is-undone",
         _REQUESTS,
-        "in_doubt = in_doubt or (changes and what is Disposition.AMBIGUOUS)",
+        "in_doubt = in_doubt or (changes and disposition is Disposition.AMBIGUOUS)",
         "in_doubt = False",
         "a create whose reply was lost is called undone for certain",
         _OF_ERRORS,
@@ -45,8 +45,8 @@ MUTANTS = (
     Mutant(
         "only-the-last-try-counts",
         _REQUESTS,
-        "in_doubt = in_doubt or (changes and what is Disposition.AMBIGUOUS)",
-        "in_doubt = changes and what is Disposition.AMBIGUOUS",
+        "in_doubt = in_doubt or (changes and disposition is Disposition.AMBIGUOUS)",
+        "in_doubt = changes and disposition is Disposition.AMBIGUOUS",
         "a create that may have been served is called undone because a later try was refused",
         _OF_ERRORS,
     ),
@@ -69,7 +69,7 @@ MUTANTS = (
     Mutant(
         "refusals-again-and-again",
         _REQUESTS,
-        "if what not in _AGAIN or time.monotonic() + wait_s > deadline:",
+        "if disposition not in _AGAIN or time.monotonic() + wait_s > deadline:",
         "if time.monotonic() + wait_s > deadline:",
         "what the store refuses is asked again for seconds",
         _OF_ERRORS,
@@ -77,7 +77,7 @@ MUTANTS = (
     Mutant(
         "conditions-on-reads",
         _REQUESTS,
-        "if what is Disposition.EXISTS and conflict is None:",
+        "if disposition is Disposition.EXISTS and conflict is None:",
         "if False:",
         "a read is answered with: it exists already",
         _OF_ERRORS,
@@ -94,7 +94,7 @@ MUTANTS = (
     Mutant(
         "parts-over-an-object",
         _PARTS,
-        "        if taken:\n            self.abort()\n",
+        "        if is_taken:\n            self.abort()\n",
         "        if False:\n            self.abort()\n",
         "an upload in parts overwrites what is there",
         _OF_UPLOADS,
@@ -127,7 +127,7 @@ MUTANTS = (
     Mutant(
         "range-behind-the-end",
         _REQUESTS,
-        "if what is Disposition.OUT_OF_RANGE and beyond is not None:",
+        "if disposition is Disposition.OUT_OF_RANGE and beyond is not None:",
         "if False:",
         "a range after the end of an object is an error",
         _OF_CONTRACT,

@@ -28,7 +28,7 @@ MUTANTS = (
     Mutant(
         "what-open-transactions-need-is-dropped",
         "spark_eos/log/snapshots/snapshots.py",
-        "        kept.update([seq for seq in found if begun is not None and seq <= begun][-1:])\n",
+        "        kept.update([seq for seq in seqs if begun is not None and seq <= begun][-1:])\n",
         "",
         "as long as a transaction is open, entries of long before it stay",
         ("tests/log/test_horizon.py",),
@@ -132,7 +132,7 @@ MUTANTS = (
     Mutant(
         "replaced-pages-pinned",
         _VERSIONS,
-        "    if not whole or checksum(pages) != wanted.pages:",
+        "    if not whole or checksum(pages) != range_.pages:",
         "    if not whole:",
         "the tables have other files than those that are pinned",
         _RULES,
@@ -172,7 +172,7 @@ MUTANTS = (
     Mutant(
         "pinned-pages-not-stored",
         _STATE,
-        "                        if id(page) not in seen:",
+        "                        if id(page) not in page_ids:",
         "                        if not page:",
         "a process that starts from a snapshot cannot read what is pinned",
         _FILES,

@@ -23,7 +23,7 @@ MUTANTS = (
     Mutant(
         "old-id-not-fenced",
         _MICROBATCH,
-        "    for name in (action.transactional_id, *others):\n        producer",
+        "    for name in (action.transactional_id, *old_ids):\n        producer",
         "    for name in (action.transactional_id,):\n        producer",
         "a query moves to another id past a run that goes by the old one",
         _OF_QUERIES,
@@ -31,7 +31,7 @@ MUTANTS = (
     Mutant(
         "record-does-not-move",
         _MICROBATCH,
-        "    for name in others:\n        queries = queries.delete(name)",
+        "    for name in old_ids:\n        queries = queries.delete(name)",
         "    for name in ():\n        queries = queries.delete(name)",
         "the record of a query stays under an id that it has left",
         _OF_QUERIES,
@@ -39,7 +39,7 @@ MUTANTS = (
     Mutant(
         "group-left-behind",
         _QUERIES,
-        "        if (known.topic_id, known.offset) == (at.topic_id, at.offset):",
+        "        if (committed.topic_id, committed.offset) == (at.topic_id, at.offset):",
         "        if False:",
         "a group that a query has left stands in the way when it comes back",
         _OF_QUERIES,
@@ -47,7 +47,7 @@ MUTANTS = (
     Mutant(
         "group-taken-from-others",
         _QUERIES,
-        "        if (known.topic_id, known.offset) == (at.topic_id, at.offset):",
+        "        if (committed.topic_id, committed.offset) == (at.topic_id, at.offset):",
         "        if True:",
         "offsets that somebody else has committed go with a query",
         _OF_QUERIES,
@@ -80,16 +80,16 @@ MUTANTS = (
     Mutant(
         "places-changed-unseen",
         _SOURCES,
-        "            if other != name and (taken := sorted(joined & _topics(theirs))):",
-        "            if other == name and (taken := sorted(joined & _topics(theirs))):",
+        "            if other != name and (shared := sorted(joined & _topics(theirs))):",
+        "            if other == name and (shared := sorted(joined & _topics(theirs))):",
         "sources of a union change places, and rows are doubled",
         _OF_SOURCES,
     ),
     Mutant(
         "renamed-source-begins-anew",
         _SOURCES,
-        "            if found is not None and found != at.offset:",
-        "            if found is None and found != at.offset:",
+        "            if offset is not None and offset != at.offset:",
+        "            if offset is None and offset != at.offset:",
         "a source with another name reads again what it has read",
         _OF_SOURCES,
     ),

@@ -24,8 +24,8 @@ MUTANTS = (
     Mutant(
         "columns-of-an-older-schema-by-name",
         _RECORDS,
-        "    wanted = columns if newest.version == layout.version else None\n",
-        "    wanted = columns\n",
+        "    read_columns = columns if newest.version == layout.version else None\n",
+        "    read_columns = columns\n",
         "rows of an older schema lack the new column",
         _OF_COLUMNS,
     ),

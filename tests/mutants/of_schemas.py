@@ -116,8 +116,8 @@ MUTANTS = (
     Mutant(
         "columns-by-place",
         _CONVERSION,
-        "        column = table.column(have.physical.names[found])",
-        "        column = table.column(min(n, found))",
+        "        column = table.column(have.physical.names[position])",
+        "        column = table.column(min(n, position))",
         "rows of an older version are read by place",
         _OF_ROWS,
     ),
@@ -132,8 +132,8 @@ MUTANTS = (
     Mutant(
         "nested-fields-by-place",
         _CONVERSION,
-        "        field, found = type_.field(n), at.get(node.field_id)",
-        "        field, found = type_.field(n), n if n < len(have.children) else None",
+        "        field, position = type_.field(n), at.get(node.field_id)",
+        "        field, position = type_.field(n), n if n < len(have.children) else None",
         "fields of structs are read by place",
         _OF_ROWS,
     ),

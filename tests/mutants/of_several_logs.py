@@ -25,7 +25,7 @@ MUTANTS = (
     Mutant(
         "follower-aborted-by-its-successor",
         _PRODUCERS,
-        "        if not kept:\n            refuse_follower(known)\n",
+        "        if not keeps_prepared:\n            refuse_follower(current)\n",
         "",
         "who takes over an id aborts what another log has committed",
         _PROTOCOL,
@@ -73,7 +73,7 @@ MUTANTS = (
     Mutant(
         "decision-forgotten-for-the-next",
         _RULES,
-        "    if known is not None and known.waiting:\n",
+        "    if last is not None and last.waiting:\n",
         "    if False:\n",
         "a decision is replaced by the next one while a follower still needs it",
         _PROTOCOL,
@@ -89,7 +89,7 @@ MUTANTS = (
     Mutant(
         "noted-before-the-decision",
         _RULES,
-        "    if known.committed is None:\n        raise InvalidTxnStateError(\n"
+        "    if decision.committed is None:\n        raise InvalidTxnStateError(\n"
         '            f"transaction {stamp.number} of '
         "transactional.id {producer.transactional_id!r} is not decided",
         "    if False:\n        raise InvalidTxnStateError(\n"
@@ -101,8 +101,8 @@ MUTANTS = (
     Mutant(
         "late-note-counts-for-the-next",
         _RULES,
-        "    named = (stamp.epoch, stamp.number, action.history)\n",
-        "    named = (known.epoch, known.number, known.history) if known else ()\n",
+        "    key = (stamp.epoch, stamp.number, action.history)\n",
+        "    key = (known.epoch, known.number, known.history) if known else ()\n",
         "a note of an earlier decision makes the next one forgotten",
         _PROTOCOL,
     ),
@@ -133,8 +133,8 @@ MUTANTS = (
     Mutant(
         "history-of-the-decider-ignored",
         _OUTCOME,
-        "(known.epoch, known.number, known.history) != wanted",
-        "(known.epoch, known.number) != wanted[:2]",
+        "(decision.epoch, decision.number, decision.history) != named_by_decider",
+        "(decision.epoch, decision.number) != named_by_decider[:2]",
         "a deciding log that was put back decides once more, with the same numbers",
         _CLIENTS,
     ),
@@ -158,8 +158,8 @@ MUTANTS = (
     Mutant(
         "undecided-means-abort",
         _FOLLOWING,
-        "        if known.committed is None:\n            self._wait(",
-        "        if known.committed is None:\n            known = known._replace(committed=False)\n"
+        "        if decision.committed is None:\n            self._wait(",
+        "        if decision.committed is None:\n            decision = decision._replace(committed=False)\n"
         "        if False:\n            self._wait(",
         "a reader aborts what its coordinator is about to commit",
         _CLIENTS,
@@ -175,8 +175,8 @@ MUTANTS = (
     Mutant(
         "view-shows-aborted",
         _OUTCOME,
-        "known.aborted if commit else known.aborted.set(mark, True)",
-        "known.aborted",
+        "partition.aborted if commit else partition.aborted.set(mark, True)",
+        "partition.aborted",
         "a reader without the right to write sees what was aborted",
         _CLIENTS,
     ),
@@ -207,8 +207,8 @@ MUTANTS = (
     Mutant(
         "table-waits-without-the-right-to-write",
         "spark_eos/clients/table_plan.py",
-        "opened.as_decided(opened.end_overdue())",
-        "opened.end_overdue()",
+        "handle.as_decided(handle.end_overdue())",
+        "handle.end_overdue()",
         "a table is read without what is decided, where this process may not write",
         _CLIENTS,
     ),

@@ -111,8 +111,8 @@ MUTANTS = (
     Mutant(
         "link-in-doubt-not-withdrawn",
         _POSIX,
-        "            os.unlink(temp.path)\n            taken",
-        "            taken",
+        "            os.unlink(temp.path)\n            is_taken",
+        "            is_taken",
         "a link in doubt lands after it was told as not made",
         _OF_POSIX,
     ),
@@ -127,8 +127,8 @@ MUTANTS = (
     Mutant(
         "short-read",
         _POSIX_FILES,
-        "        done += count\n",
-        "        done = length\n",
+        "        total += count\n",
+        "        total = length\n",
         "what the system did not give at once is garbage",
         _OF_POSIX,
     ),

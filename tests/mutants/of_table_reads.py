@@ -18,7 +18,7 @@ MUTANTS = (
     Mutant(
         "arrow-readers-split-transactions",
         "spark_eos/clients/arrow_reader.py",
-        "    cut = whole_cut(opened, then) if whole_transactions else {}\n",
+        "    cut = whole_cut(handle, shown_state) if whole_transactions else {}\n",
         "    cut: Cut = {}\n",
         "read_arrow gives a part of a transaction though it is asked for whole ones",
         _WHOLE,
@@ -26,7 +26,7 @@ MUTANTS = (
     Mutant(
         "table-readers-split-transactions",
         "spark_eos/clients/table_plan.py",
-        "    cut = whole_cut(opened, shown) if whole_transactions else {}\n",
+        "    cut = whole_cut(handle, shown_state) if whole_transactions else {}\n",
         "    cut: dict[tuple[str, int], int] = {}\n",
         "read_table gives a part of a transaction though it is asked for whole ones",
         _WHOLE,
@@ -42,7 +42,7 @@ MUTANTS = (
     Mutant(
         "what-is-not-known-is-left-out",
         "spark_eos/log/selection/units.py",
-        "    if first is not None and not is_before(first, found):\n",
+        "    if first is not None and not is_before(first, ends):\n",
         "    if False:\n",
         "records are missing without a word, where it is not known what belongs together",
         _WHOLE,
@@ -50,7 +50,7 @@ MUTANTS = (
     Mutant(
         "long-transactions-are-not-looked-for",
         "spark_eos/log/selection/units.py",
-        "        if first is None or is_before(first, found):\n",
+        "        if first is None or is_before(first, ends):\n",
         "        if True:\n",
         "a read ends with an error though the entries are there that say what belongs together",
         _WHOLE,

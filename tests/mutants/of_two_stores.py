@@ -41,8 +41,8 @@ MUTANTS = (
     Mutant(
         "mark-of-any-chain",
         _STORES,
-        '    wanted = json.dumps({"log_id": log_id, "chain": store.url}, sort_keys=True).encode()\n',
-        '    wanted = json.dumps({"log_id": log_id}, sort_keys=True).encode()\n',
+        '    own_mark = json.dumps({"log_id": log_id, "chain": store.url}, sort_keys=True).encode()\n',
+        '    own_mark = json.dumps({"log_id": log_id}, sort_keys=True).encode()\n',
         "a copy of the chain, which has the same log id, counts as the log",
         _LOG,
     ),
@@ -65,7 +65,7 @@ MUTANTS = (
     Mutant(
         "another-place-is-ignored",
         _PLACE,
-        "    if wanted != state.data_url:\n",
+        "    if data_url != state.data_url:\n",
         "    if False:\n",
         "data.url has no effect on a log that is there, without a word",
         _LOG,
@@ -97,8 +97,8 @@ MUTANTS = (
     Mutant(
         "unordered-listing-goes-on-behind",
         "spark_eos/storage/objects/store.py",
-        "        given: set[str] | None = None if self._location.lists_in_order else set()\n",
-        "        given: set[str] | None = None\n",
+        "        paths: set[str] | None = None if self._location.lists_in_order else set()\n",
+        "        paths: set[str] | None = None\n",
         "an interrupted list of a directory bucket leaves names out",
         _CONTRACT,
     ),

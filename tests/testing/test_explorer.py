@@ -89,7 +89,7 @@ BUGS = {
         "is refused; it is entry",
         (
             InDoubtRequests.record_attempt,
-            ("one.is_unanswered = one.is_submitted or one.slot == slot", "one.is_unanswered = False"),
+            ("doubt.is_unanswered = doubt.is_submitted or doubt.slot == slot", "doubt.is_unanswered = False"),
         ),
     ),
     "a taken slot counts as success": (
@@ -103,7 +103,7 @@ BUGS = {
     "its own entry is not recognised": (
         "appenders",
         "is in the log at (",
-        (Answers.slot_taken, ("if self._found(ticket):", "if False:")),
+        (Answers.slot_taken, ("if self._answer_if_logged(ticket):", "if False:")),
     ),
     "the next slot while the first is in doubt": (
         "appenders",
@@ -159,13 +159,13 @@ BUGS = {
     "a prepared transaction is not kept": (
         "prepared",
         "was ended by epoch",
-        (producers.init, ("kept = action.keep_prepared and", "kept = False and")),
+        (producers.init, ("keeps_prepared = action.keep_prepared and", "keeps_prepared = False and")),
     ),
     "a prepared transaction expires": (
         "prepared",
         "was aborted, though the database has committed it",
         (expiry.is_open, ("producer.transaction is TransactionState.ONGOING", "producer.is_open")),
-        (ExpirationTask._watch, (" if one.has_timeout", "")),
+        (ExpirationTask._watch, (" if producer.has_timeout", "")),
     ),
     "a token of one that is over is refused": (
         "prepared",
@@ -178,9 +178,9 @@ BUGS = {
         (
             FollowingTask._follow,
             (
-                "    if known.committed is None:\n        self._wait(",
+                "    if decision.committed is None:\n        self._wait(",
                 (
-                    "    if known.committed is None:\n        known = known._replace(committed=False)\n"
+                    "    if decision.committed is None:\n        decision = decision._replace(committed=False)\n"
                     "    if False:\n        self._wait("
                 ),
             ),
@@ -190,12 +190,12 @@ BUGS = {
     "a partition is handed over too early": (
         "group",
         "a partition has two readers",
-        (groups._handed_out, ("if key not in kept", "if True")),
+        (groups._handed_out, ("if key not in held_by_others", "if True")),
     ),
     "a member commits in an old generation": (
         "group",
         "committed offsets, but it is",
-        (groups.check_committer, ("if member.generation != known.generation:", "if False:")),
+        (groups.check_committer, ("if member.generation != current.generation:", "if False:")),
     ),
     "a run that was registered is the current one": (
         "same-batch",
@@ -234,7 +234,7 @@ BUGS = {
     "who takes over leaves a transaction open": (
         "undecided-streamed",
         "is still open after epoch 1",
-        (producers.init, ("if known.is_open and not kept:", "if False:")),
+        (producers.init, ("if current.is_open and not keeps_prepared:", "if False:")),
     ),
     "a late end of a fenced epoch counts": (
         "undecided-streamed",
@@ -271,7 +271,7 @@ BUGS = {
     "a member copies in an old generation": (
         "copiers",
         "committed offsets, but it is",
-        (groups.check_committer, ("if member.generation != known.generation:", "if False:")),
+        (groups.check_committer, ("if member.generation != current.generation:", "if False:")),
     ),
     "only the first of a slot's requests is in doubt": (
         "threads",
@@ -285,7 +285,13 @@ BUGS = {
         "threads",
         "is refused; it is entry",
         (Answers.settle, ("for ticket in tickets:", "for ticket in tickets[:1]:")),
-        (Answers.slot_taken, ("if self._found(ticket):", "if ticket is tickets[0] and self._found(ticket):")),
+        (
+            Answers.slot_taken,
+            (
+                "if self._answer_if_logged(ticket):",
+                "if ticket is tickets[0] and self._answer_if_logged(ticket):",
+            ),
+        ),
     ),
     "who waits for the turn is forgotten": (
         "threads",
@@ -312,7 +318,7 @@ BUGS = {
     "what was taken along is taken along again": (
         "group-commit",
         "is in the log at (",
-        (CommitGroup.collect, ("if request.request_id in seen:", "if False:")),
+        (CommitGroup.collect, ("if request.request_id in logged_ids:", "if False:")),
     ),
     "a leader reports a request in the entry after its own": (
         "lagging",
@@ -326,14 +332,14 @@ BUGS = {
             Committer._may_have_been_taken_along,
             ("if any(map(self._in_doubt.is_submitted, refused)):", "if False:"),
         ),
-        (InDoubtRequests.fate, ("if one.is_submitted:", "if False:")),
+        (InDoubtRequests.fate, ("if doubt.is_submitted:", "if False:")),
     ),
     "the answer is no while a leader may have found the request": (
         "group-commit-at-odds",
         "is refused; it is entry",
         (
             InDoubtRequests.record_withdrawal,
-            ("one.is_submitted, one.slot = False, _NEXT_FREE", "one.is_submitted = False"),
+            ("doubt.is_submitted, doubt.slot = False, _NEXT_FREE", "doubt.is_submitted = False"),
         ),
     ),
     "the staging floor is not looked at": (

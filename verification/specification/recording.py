@@ -306,7 +306,7 @@ class Watch(InDoubtRequests):
         self.at, self._heard = seq, 0
 
     def resolve(self, request_id: bytes) -> None:
-        found = self.found(request_id)
+        found = self.entry_outcome(request_id)
         super().resolve(request_id)
         if self._is_lagging:
             self.add("Told", 0, self.recorder.named([request_id]))

@@ -34,11 +34,11 @@ class AdminBase(KafkasCalls):
         **settings: object,
     ) -> None:
         check_place(type(self).__name__, url, config)
-        given = given_settings(STORE, config, settings)
+        all_settings = given_settings(STORE, config, settings)
         if isinstance(url, Log):
-            check_open_log(given)
+            check_open_log(all_settings)
         self._url = url if isinstance(url, Log) else absolute(url)
-        self._settings = Settings(given)
+        self._settings = Settings(all_settings)
 
     def _log(self, *, create: bool = False) -> Log:
         return (
@@ -51,8 +51,8 @@ def places(
 ) -> tuple[PartitionOffset, ...]:
     """The offsets, with the identities that their topics have now. `UnknownTopicOrPartitionError` without a topic."""
     state = log.follow()
-    found = []
+    partition_offsets = []
     for at, offset in as_offsets(offsets).items():
         topic_id = topic_of(state, at[0], log.url).topic_id
-        found.append(PartitionOffset(at[0], topic_id, at[1], offset.offset, offset.metadata))
-    return tuple(found)
+        partition_offsets.append(PartitionOffset(at[0], topic_id, at[1], offset.offset, offset.metadata))
+    return tuple(partition_offsets)

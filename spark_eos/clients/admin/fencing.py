@@ -134,17 +134,17 @@ class FencingAdmin(AdminBase):
             if first == start_offset or (holder, producer.epoch) == (producer_id, producer_epoch):
                 _refuse_prepared(producer)
                 return _abort(log, producer)
-        named = (
+        description = (
             f"at offset {start_offset}"
             if start_offset is not None
             else f"of producer {producer_id} at epoch {producer_epoch}"
         )
-        there = ", ".join(
+        holders = ", ".join(
             f"offset {first} (producer {holder} at epoch {state.producers[holder].epoch})"
             for holder, first in sorted(opened.items(), key=lambda item: item[1])
         )
         raise InvalidRequestError(
-            f"no open transaction {named} in {at}; open there: {there or 'none'}. Nothing was changed"
+            f"no open transaction {description} in {at}; open there: {holders or 'none'}. Nothing was changed"
         )
 
     def force_terminate_transaction(self, transactional_id: str) -> TransactionDescription:
@@ -206,18 +206,18 @@ def _fence(producer: Producer) -> InitProducer:
     )
 
 
-def _abort(log: Log, seen: Producer) -> TransactionDescription:
+def _abort(log: Log, target: Producer) -> TransactionDescription:
     """Abort the very transaction that was seen, unless it has ended since."""
 
     def propose(state: State) -> tuple[Action, ...]:
-        producer = state.producers.get(seen.producer_id)
+        producer = state.producers.get(target.producer_id)
         if (
             producer is None
             or producer.transaction is not TransactionState.ONGOING
-            or producer.number != seen.number
+            or producer.number != target.number
         ):
             return ()
         return (_fence(producer),)
 
     state = log.commit(propose, writer=WRITER).state
-    return described(topic_names(state), state.producers.get(seen.producer_id, seen))
+    return described(topic_names(state), state.producers.get(target.producer_id, target))

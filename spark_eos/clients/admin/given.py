@@ -59,10 +59,10 @@ def _checked(call: Callable[P, R]) -> Callable[P, R]:
     def check(*args: P.args, **kwargs: P.kwargs) -> R:
         signature, types = _of(call)
         try:
-            given = signature.bind(*args, **kwargs).arguments
+            arguments = signature.bind(*args, **kwargs).arguments
         except TypeError:
-            given = {}  # The call itself says which arguments it has.
-        for name, value in given.items():
+            arguments = {}  # The call itself says which arguments it has.
+        for name, value in arguments.items():
             if name in types and not _fits(value, types[name]):
                 raise InvalidRequestError(f"{call.__name__}: {name}={value!r}; expected {_text(types[name])}")
         return call(*args, **kwargs)
@@ -78,22 +78,22 @@ def _of(call: Callable[..., object]) -> tuple[inspect.Signature, dict[str, Any]]
 def _fits(value: Any, type_: Any) -> bool:
     kind, parts = get_origin(type_) or type_, get_args(type_)
     if kind in {Union, UnionType}:
-        return any(_fits(value, one) for one in parts)
+        return any(_fits(value, part) for part in parts)
     if kind is Mapping:
         return isinstance(value, Mapping) and all(
-            _fits(one, parts[0]) and _fits(other, parts[1]) for one, other in value.items()
+            _fits(key, parts[0]) and _fits(item, parts[1]) for key, item in value.items()
         )
     if kind in {Iterable, Collection}:
         if isinstance(value, str):
             return str in {parts[0], *get_args(parts[0])}  # A single name, not its letters.
         if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
             return False
-        return not isinstance(value, Collection) or all(_fits(one, parts[0]) for one in value)
+        return not isinstance(value, Collection) or all(_fits(item, parts[0]) for item in value)
     if kind is Callable:
         return callable(value)
     if kind in {int, float}:
-        is_one = hasattr(value, "__index__") if kind is int else isinstance(value, Real)
-        return is_one and not isinstance(value, bool)
+        is_number = hasattr(value, "__index__") if kind is int else isinstance(value, Real)
+        return is_number and not isinstance(value, bool)
     return kind not in _SHOWN or kind in _ALIKE or isinstance(value, kind)
 
 

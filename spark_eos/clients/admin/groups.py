@@ -91,7 +91,7 @@ class GroupAdmin(AdminBase):
             Empty for an unknown group, as in Kafka.
         """
         offsets = self._log().follow().offsets.get(group)
-        return {TopicPartition(*at): known.public for at, known in sorted((offsets or Map()).items())}
+        return {TopicPartition(*at): offset.public for at, offset in sorted((offsets or Map()).items())}
 
     def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
@@ -198,21 +198,21 @@ class GroupAdmin(AdminBase):
         state = log.follow()
         if not dry_run:
             state = log.end_overdue()  # The latest offset is the last stable one.
-        wanted = _expanded(state, group, partitions)
+        targets = _expanded(state, group, partitions)
         # The incarnations that are meant: a topic that is deleted and created again meanwhile is refused.
-        topic_ids = {at.topic: state.topics[at.topic].topic_id for at in wanted}
-        found = {} if time_ms is None else offsets_at(log, wanted, time_ms)
+        topic_ids = {at.topic: state.topics[at.topic].topic_id for at in targets}
+        time_offsets = {} if time_ms is None else offsets_at(log, targets, time_ms)
 
         def choose(state: State) -> dict[TopicPartition, int]:
-            known = state.groups.get(group)
-            if known is not None and known.members:
+            current = state.groups.get(group)
+            if current is not None and current.members:
                 raise GroupNotEmptyError(
-                    f"group {group!r} cannot be reset while it has members ({len(known.members)}): stop them, or "
+                    f"group {group!r} cannot be reset while it has members ({len(current.members)}): stop them, or "
                     "remove those whose processes are gone (eoslog groups remove-members)"
                 )
-            return {at: chosen_offset(reset, state, group, at, found) for at in wanted}
+            return {at: chosen_offset(reset, state, group, at, time_offsets) for at in targets}
 
-        if dry_run or not wanted:
+        if dry_run or not targets:
             return choose(state)
         chosen: dict[TopicPartition, int] = {}
 
@@ -274,8 +274,8 @@ class GroupAdmin(AdminBase):
         UnknownTopicOrPartitionError
             The log has no such topic or partition.
         """
-        wanted = _expanded(self._log().follow(), group, partitions)
-        return self._forget(group, tuple((at.topic, at.partition) for at in wanted)) if wanted else []
+        targets = _expanded(self._log().follow(), group, partitions)
+        return self._forget(group, tuple((at.topic, at.partition) for at in targets)) if targets else []
 
     def remove_members_from_group(self, group: str, members: Iterable[str] | None = None) -> list[str]:
         """Remove members from a group. A consumer that still runs joins again with its next ``poll``.
@@ -298,12 +298,12 @@ class GroupAdmin(AdminBase):
             The log knows no such group or member.
         """
         log = self._log()
-        named = None if members is None else as_names(members, "member")
+        names = None if members is None else as_names(members, "member")
         _require(log.follow(), group)
 
         def propose(state: State) -> tuple[Action, ...]:
-            gone = _members(group, _require(state, group), named)
-            return (LeaveGroup(group, gone),) if gone else ()
+            member_ids = _members(group, _require(state, group), names)
+            return (LeaveGroup(group, member_ids),) if member_ids else ()
 
         committed = log.commit(propose, writer=WRITER)
         return list(committed.results[0]) if committed.results else []
@@ -323,8 +323,8 @@ class GroupAdmin(AdminBase):
 
 
 def _is_known(state: State, group: str) -> bool:
-    known = state.groups.get(group)
-    return bool(state.offsets.get(group)) or (known is not None and bool(known.members))
+    current = state.groups.get(group)
+    return bool(state.offsets.get(group)) or (current is not None and bool(current.members))
 
 
 def _groups(state: State) -> list[str]:
@@ -346,38 +346,38 @@ def _expanded(
     if partitions is None:
         _require(state, group)
         return sorted(TopicPartition(*at) for at in state.offsets.get(group, ()))
-    wanted: set[TopicPartition] = set()
-    for named in partitions:
-        if isinstance(named, str):
-            partition_of(state, TopicPartition(named, 0))
-            wanted.update(TopicPartition(named, number) for number in range(state.topics[named].partitions))
+    targets: set[TopicPartition] = set()
+    for item in partitions:
+        if isinstance(item, str):
+            partition_of(state, TopicPartition(item, 0))
+            targets.update(TopicPartition(item, number) for number in range(state.topics[item].partitions))
         else:
-            wanted.add(at := as_partition(named))
+            targets.add(at := as_partition(item))
             partition_of(state, at)
-    return sorted(wanted)
+    return sorted(targets)
 
 
-def _members(group: str, known: Group, named: list[str] | None) -> tuple[str, ...]:
+def _members(group: str, current: Group, names: list[str] | None) -> tuple[str, ...]:
     """The ids of members that are named by id or instance id."""
-    if named is None:
-        return tuple(sorted(known.members))
+    if names is None:
+        return tuple(sorted(current.members))
     by_instance = {
-        member.instance_id: member.member_id for member in known.members.values() if member.instance_id
+        member.instance_id: member.member_id for member in current.members.values() if member.instance_id
     }
-    found = []
-    for name in named:
-        member_id = name if name in known.members else by_instance.get(name)
+    member_ids = []
+    for name in names:
+        member_id = name if name in current.members else by_instance.get(name)
         if member_id is None:
             raise GroupIdNotFoundError(
                 f"group {group!r} has no member {name!r}, neither by member id nor by group.instance.id; it has: "
-                f"{', '.join(sorted(known.members)) or 'none'}"
+                f"{', '.join(sorted(current.members)) or 'none'}"
             )
-        found.append(member_id)
-    return tuple(found)
+        member_ids.append(member_id)
+    return tuple(member_ids)
 
 
-def _described(state: State, names: dict[str, str], group: str, known: Group) -> GroupDescription:
-    members = [_member(names, known.members[member_id]) for member_id in sorted(known.members)]
+def _described(state: State, names: dict[str, str], group: str, current: Group) -> GroupDescription:
+    members = [_member(names, current.members[member_id]) for member_id in sorted(current.members)]
     readers = {at: member.member_id for member in members for at in member.partitions}
     committed = {TopicPartition(*at): offset.public for at, offset in state.offsets.get(group, Map()).items()}
     partitions = []
@@ -386,7 +386,7 @@ def _described(state: State, names: dict[str, str], group: str, known: Group) ->
         offset = committed.get(at)
         lag = None if offset is None else max(0, end - offset.offset)
         partitions.append(GroupPartition(at.topic, at.partition, offset, end, lag, readers.get(at)))
-    return GroupDescription(group, known.status, known.generation, known.assignor, members, partitions)
+    return GroupDescription(group, current.status, current.generation, current.assignor, members, partitions)
 
 
 def _member(names: dict[str, str], member: Member) -> MemberDescription:

@@ -120,48 +120,48 @@ class TopicSpec(NamedTuple):
 _KEYS = {"num_partitions", "replication_factor", "configs", "schema"}
 
 
-def topic_specs(given: Iterable[Any] | Mapping[str, Mapping[str, Any]]) -> list[TopicSpec]:
+def topic_specs(topics: Iterable[Any] | Mapping[str, Mapping[str, Any]]) -> list[TopicSpec]:
     """Topics that were given as names, as `NewTopic`, or as a dict of options by name. Raises `InvalidRequestError`."""
-    found = []
-    if isinstance(given, Mapping):
-        for name, options in given.items():
+    specs = []
+    if isinstance(topics, Mapping):
+        for name, options in topics.items():
             unknown = sorted(options.keys() - _KEYS)
             if unknown:
                 raise InvalidRequestError(
                     f"topic {name!r}: unknown option {unknown[0]!r}; known are {', '.join(sorted(_KEYS))}"
                 )
             count = options.get("num_partitions", -1)
-            found.append(TopicSpec(name, _count(count), options.get("configs") or {}, options.get("schema")))
+            specs.append(TopicSpec(name, _count(count), options.get("configs") or {}, options.get("schema")))
     else:
-        for one in [given] if isinstance(given, (str, NewTopic)) else given:
-            if isinstance(one, str):
-                found.append(TopicSpec(one, 1, {}))
-            elif not hasattr(one, "topic_configs"):
+        for topic in [topics] if isinstance(topics, (str, NewTopic)) else topics:
+            if isinstance(topic, str):
+                specs.append(TopicSpec(topic, 1, {}))
+            elif not hasattr(topic, "topic_configs"):
                 raise InvalidRequestError(
-                    f"{one!r} is no topic to create: give its name, or spark_eos.kafka.NewTopic(name, num_partitions)"
+                    f"{topic!r} is no topic to create: give its name, or spark_eos.kafka.NewTopic(name, num_partitions)"
                 )
             else:
-                found.append(TopicSpec(one.name, _count(one.num_partitions), one.topic_configs))
-    names = [spec.name for spec in found]
+                specs.append(TopicSpec(topic.name, _count(topic.num_partitions), topic.topic_configs))
+    names = [spec.name for spec in specs]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise InvalidRequestError(f"topic {twice[0]!r} is named twice")
-    return found
+    return specs
 
 
-def _count(given: int) -> int:
-    return 1 if given == -1 else given
+def _count(number: int) -> int:
+    return 1 if number == -1 else number
 
 
-def resource_of(given: Any) -> ConfigResource:
+def resource_of(resource: Any) -> ConfigResource:
     """A resource that was given as the name of a topic, or as an object like `ConfigResource`."""
-    if isinstance(given, str):
-        return ConfigResource(ConfigResourceType.TOPIC, given)
-    if isinstance(given, ConfigResource):
-        return given
-    kind = getattr(given, "resource_type", None)
+    if isinstance(resource, str):
+        return ConfigResource(ConfigResourceType.TOPIC, resource)
+    if isinstance(resource, ConfigResource):
+        return resource
+    kind = getattr(resource, "resource_type", None)
     if kind is None:
         raise InvalidRequestError(
-            f"{given!r} has no settings: give the name of a topic, or spark_eos.kafka.ConfigResource('topic', name)"
+            f"{resource!r} has no settings: give the name of a topic, or spark_eos.kafka.ConfigResource('topic', name)"
         )
-    return ConfigResource(getattr(kind, "name", kind), given.name, given.configs)
+    return ConfigResource(getattr(kind, "name", kind), resource.name, resource.configs)

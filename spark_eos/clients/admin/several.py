@@ -162,8 +162,8 @@ class SeveralAdmin(TopicAdmin, SettingsAdmin):
         log = self._log()
         state = log.follow()
         actions = []
-        for name, given in topic_partitions.items():
-            count = getattr(given, "total_count", given)
+        for name, value in topic_partitions.items():
+            count = getattr(value, "total_count", value)
             if not isinstance(count, int):
                 raise InvalidRequestError(f"topic {name!r}: {count!r} is no number of partitions")
             topic = topic_of(state, name, log.url)
@@ -211,24 +211,22 @@ class SeveralAdmin(TopicAdmin, SettingsAdmin):
             raise ConfigError(f"config_filter={config_filter!r}: expected modified or all")
         log = self._log()
         state = log.follow()
-        found: Configs = {}
-        for given in config_resources:
-            resource = resource_of(given)
+        configs: Configs = {}
+        for item in config_resources:
+            resource = resource_of(item)
             of_topic = resource.resource_type is ConfigResourceType.TOPIC
             stored: Mapping[str, str] = (
                 topic_of(state, resource.name, log.url).config if of_topic else dict(state.config)
             )
             table: Table = TOPIC if of_topic else LOG
-            wanted = None if resource.configs is None else list(resource.configs)
-            check_names(table, wanted or ())
-            found.setdefault(resource.resource_type.value, {})[resource.name] = {
+            names = None if resource.configs is None else list(resource.configs)
+            check_names(table, names or ())
+            configs.setdefault(resource.resource_type.value, {})[resource.name] = {
                 row.name: {"value": row.value, "default": row.default, "is_default": row.name not in stored}
                 for row in in_force(table, stored)
-                if (
-                    row.name in wanted if wanted is not None else config_filter == "all" or row.name in stored
-                )
+                if (row.name in names if names is not None else config_filter == "all" or row.name in stored)
             }
-        return found
+        return configs
 
     def alter_configs(self, config_resources: Iterable[Any]) -> None:
         """Change settings of topics, or of the log. Those that are not named stay, as with Kafka's incremental call.
@@ -249,8 +247,8 @@ class SeveralAdmin(TopicAdmin, SettingsAdmin):
             A resource has no settings to change.
         """
         changes: list[tuple[ConfigResource, dict[str, object]]] = []
-        for given in config_resources:
-            resource = resource_of(given)
+        for item in config_resources:
+            resource = resource_of(item)
             if not isinstance(resource.configs, Mapping):
                 raise InvalidRequestError(
                     f"{resource.resource_type.value} {resource.name!r}: configs has to be a dict of settings"
@@ -310,27 +308,27 @@ class SeveralAdmin(TopicAdmin, SettingsAdmin):
         log = self._log()
         log.follow()
         state = log.end_overdue()
-        found = {}
+        offsets = {}
         for at, spec in by_partition(topic_partition_specs, "offset").items():
             partition = partition_of(state, at)
             if spec == OffsetSpec.EARLIEST:
-                found[at] = OffsetAndTimestamp(partition.start, -1)
+                offsets[at] = OffsetAndTimestamp(partition.start, -1)
             elif spec == OffsetSpec.LATEST:
-                found[at] = OffsetAndTimestamp(end_offset(partition, isolation), -1)
+                offsets[at] = OffsetAndTimestamp(end_offset(partition, isolation), -1)
             elif isinstance(spec, Real) and spec >= 0:
-                found[at] = OffsetAndTimestamp(*(log.offset_for_time(at, spec, isolation) or (-1, -1)))
+                offsets[at] = OffsetAndTimestamp(*(log.offset_for_time(at, spec, isolation) or (-1, -1)))
             else:
                 raise InvalidRequestError(
                     f"{at}: {spec!r} is no time in milliseconds, and neither OffsetSpec.EARLIEST nor OffsetSpec.LATEST"
                 )
-        return found
+        return offsets
 
     def _check_new(self, names: Iterable[str]) -> None:
         """Raise `TopicExistsError` for a topic that is there; where there is no log there are none."""
         try:
-            known = set(self.list_topics())
+            existing = set(self.list_topics())
         except NotALogError:
             return
         for name in names:
-            if name in known:
+            if name in existing:
                 raise TopicExistsError(f"topic {name!r} exists already")

@@ -142,7 +142,7 @@ class TopicAdmin(AdminBase):
         {'article': 'string', 'cents': 'int64', 'shop': 'string'}
         """
         log = self._log()
-        known = topic_of(log.follow(), name, log.url).config
+        current = topic_of(log.follow(), name, log.url).config
         edits = Edits(
             _types(add_columns),
             dict(rename_columns or {}),
@@ -155,17 +155,17 @@ class TopicAdmin(AdminBase):
                 "drop_columns or widen_columns: keep one of them"
             )
         check_stored(TOPIC, config or {})  # Before a schema registry is asked.
-        given = {key: value for key, value in (config or {}).items() if value is not None}
-        stays = {key: value for key, value in known.items() if key not in (config or {})}
-        registered = check_stored(TOPIC, with_registered(name, stays, given))
+        new = {key: value for key, value in (config or {}).items() if value is not None}
+        stays = {key: value for key, value in current.items() if key not in (config or {})}
+        registered = check_stored(TOPIC, with_registered(name, stays, new))
         changes: dict[str, str | None] = {**dict.fromkeys(config or {}), **registered}
-        wanted = None if schema is None else own_schema(schema)
+        new_schema = None if schema is None else own_schema(schema)
 
         def propose(state: State) -> tuple[Action, ...]:
             topic = state.topics.get(name)
             if topic is None:
                 raise UnknownTopicOrPartitionError(f"topic {name!r} was deleted")
-            return (alteration(topic, partitions, None if config is None else changes, wanted, edits),)
+            return (alteration(topic, partitions, None if config is None else changes, new_schema, edits),)
 
         log.commit(propose, writer=WRITER)
 

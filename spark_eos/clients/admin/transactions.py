@@ -91,8 +91,10 @@ class TransactionAdmin(AdminBase):
             )
 
         names = topic_names(state)
-        found = (state.producers[producer_id] for _, producer_id in sorted(state.transactional_ids.items()))
-        return [described(names, producer) for producer in found if passes(producer)]
+        producers = (
+            state.producers[producer_id] for _, producer_id in sorted(state.transactional_ids.items())
+        )
+        return [described(names, producer) for producer in producers if passes(producer)]
 
     def describe_transaction(self, transactional_id: str) -> TransactionDescription:
         """Describe the last transaction of a transactional id.
@@ -147,7 +149,9 @@ class TransactionAdmin(AdminBase):
             log.register_decider(decider if isinstance(decider, Log) else Log.open(decider))
         waiting = log.resolve_followers()
         producers = log.state.producers
-        return {producers[one].transactional_id or "": why for one, why in sorted(waiting.items())}
+        return {
+            producers[producer_id].transactional_id or "": why for producer_id, why in sorted(waiting.items())
+        }
 
     def describe_producers(self, topic: str, partition: int) -> list[ProducerDescription]:
         """Describe the producers of a partition: those with sequence numbers there, or with an open transaction.
@@ -173,11 +177,11 @@ class TransactionAdmin(AdminBase):
         state = log.follow()
         key = (topic_of(state, topic, log.url).topic_id, partition)
         part = partition_of(state, TopicPartition(topic, partition))
-        found = []
+        descriptions = []
         for producer_id, producer in sorted(state.producers.items()):
             window = producer.window(key)
             if window or producer_id in part.open:
-                found.append(
+                descriptions.append(
                     ProducerDescription(
                         producer_id,
                         producer.epoch,
@@ -186,7 +190,7 @@ class TransactionAdmin(AdminBase):
                         part.open.get(producer_id),
                     )
                 )
-        return found
+        return descriptions
 
     def find_hanging_transactions(
         self,
@@ -229,7 +233,7 @@ class TransactionAdmin(AdminBase):
         if topic is not None and partition is not None:
             partition_of(state, TopicPartition(topic, partition))
         names, now_ms = topic_names(state), log.clock.now_ms()
-        found = []
+        transactions = []
         for producer_id in state.open_transactions:
             producer = state.producers[producer_id]
             age_ms = now_ms - producer.started_ms
@@ -239,8 +243,8 @@ class TransactionAdmin(AdminBase):
                 key for key in producer.touched if topic_id in {None, key[0]} and partition in {None, key[1]}
             ]
             if keys or topic is None:
-                found.append(_hanging(state, names, producer, keys, age_ms))
-        return sorted(found, key=lambda hanging: (-hanging.duration_ms, hanging.producer_id))
+                transactions.append(_hanging(state, names, producer, keys, age_ms))
+        return sorted(transactions, key=lambda hanging: (-hanging.duration_ms, hanging.producer_id))
 
 
 def known_producer(state: State, transactional_id: str) -> ProducerState:
@@ -281,7 +285,11 @@ def described(names: dict[str, str], producer: ProducerState) -> TransactionDesc
         "" if producer.follows is None else str(producer.follows),
         []
         if producer.decision is None
-        else [one.url for one in producer.decision.followers if one.log_id in producer.decision.waiting],
+        else [
+            follower.url
+            for follower in producer.decision.followers
+            if follower.log_id in producer.decision.waiting
+        ],
     )
 
 
@@ -318,12 +326,12 @@ def _last_timestamp_ms(
 
 
 def _check_states(states: Iterable[str]) -> frozenset[str]:
-    wanted = frozenset(as_names(states, "transaction state"))
-    if unknown := sorted(wanted - _STATES - _NEVER):
+    state_names = frozenset(as_names(states, "transaction state"))
+    if unknown := sorted(state_names - _STATES - _NEVER):
         raise InvalidRequestError(
             f"{', '.join(map(repr, unknown))}: no such transaction state; there are {', '.join(sorted(_STATES))}"
         )
-    return wanted
+    return state_names
 
 
 def _compile(pattern: str) -> re.Pattern[str]:

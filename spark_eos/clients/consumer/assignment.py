@@ -87,13 +87,13 @@ class ConsumerAssignment(ConsumerBase):
         calls = (on_assign, on_revoke, on_lost)
         for call, name in zip(calls, ("on_assign", "on_revoke", "on_lost"), strict=True):
             check_function(call, name)
-        heard = Listener(*(None if call is None else partial(call, self) for call in calls))
+        callbacks = Listener(*(None if call is None else partial(call, self) for call in calls))
         if listener is not None:
             if any(calls):
                 raise InvalidRequestError("give subscribe a listener or functions, not both")
-            heard = Listener.of(listener)
-        wanted = Subscription(topics, pattern, heard)
-        if not wanted:
+            callbacks = Listener.of(listener)
+        subscription = Subscription(topics, pattern, callbacks)
+        if not subscription:
             self.unsubscribe()
             return
         self._all_of = None
@@ -103,7 +103,7 @@ class ConsumerAssignment(ConsumerBase):
             )
         if self._rebalance is None:
             self._rebalance = ConsumerCoordinator(self._log, self._settings, self._offsets, self._assigned)
-        self._rebalance.subscription = self._offsets.subscription = wanted
+        self._rebalance.subscription = self._offsets.subscription = subscription
 
     @one_at_a_time
     def subscription(self) -> set[str]:
@@ -172,18 +172,18 @@ class ConsumerAssignment(ConsumerBase):
             raise IllegalStateError(
                 "this consumer subscribes, its group assigns its partitions: call unsubscribe before assign"
             )
-        wanted = as_partitions(partitions)
+        targets = as_partitions(partitions)
         state = self._log.follow()
         self._offsets.begin(state)
         assigned = {}
-        for at in wanted:
+        for at in targets:
             topic = topic_of(state, at.topic, self._log.url)
             partition_of(state, at)
-            known = self._assigned.get(at)
-            same = known is not None and known.topic.topic_id == topic.topic_id
-            if known is None or not same:
-                known = PartitionState(self._log, at, topic, self._isolation)
-            assigned[at] = known
+            partition_state = self._assigned.get(at)
+            is_same = partition_state is not None and partition_state.topic.topic_id == topic.topic_id
+            if partition_state is None or not is_same:
+                partition_state = PartitionState(self._log, at, topic, self._isolation)
+            assigned[at] = partition_state
         self._offsets.auto_commit(now=True)
         self._ahead.give_back()
         self._assigned.clear()
@@ -215,8 +215,8 @@ class ConsumerAssignment(ConsumerBase):
         IllegalStateError
             A partition is not assigned to this consumer, or the consumer is closed.
         """
-        for one in [self._one(at) for at in listed(partitions)]:
-            one.paused = True
+        for assigned in [self._assigned_at(at) for at in listed(partitions)]:
+            assigned.paused = True
 
     @one_at_a_time
     def paused(self) -> set[TopicPartition]:
@@ -227,7 +227,7 @@ class ConsumerAssignment(ConsumerBase):
         set of TopicPartition
             Those of `pause` that were not resumed, and are still assigned.
         """
-        return {at for at, one in self._assigned.items() if one.paused}
+        return {at for at, assigned in self._assigned.items() if assigned.paused}
 
     @one_at_a_time
     def resume(self, *partitions: TopicPartition | Collection[TopicPartition]) -> None:
@@ -243,22 +243,22 @@ class ConsumerAssignment(ConsumerBase):
         IllegalStateError
             A partition is not assigned to this consumer, or the consumer is closed.
         """
-        for one in [self._one(at) for at in listed(partitions)]:
-            one.paused = False
+        for assigned in [self._assigned_at(at) for at in listed(partitions)]:
+            assigned.paused = False
 
     def _assign_all(self, state: State) -> None:
         """Read all partitions of the topics of a subscription without a group, new ones too."""
         assert self._all_of is not None
-        wanted = {
+        topics = {
             TopicPartition(name, number): topic
             for name in self._all_of.topics(state)
             if (topic := state.topics.get(name)) is not None
             for number in range(topic.partitions)
         }
         for at in [*self._assigned]:
-            known = wanted.get(at)
-            if known is None or known.topic_id != self._assigned[at].topic.topic_id:
+            current = topics.get(at)
+            if current is None or current.topic_id != self._assigned[at].topic.topic_id:
                 del self._assigned[at]
-        for at, topic in wanted.items():
+        for at, topic in topics.items():
             if at not in self._assigned:
                 self._assigned[at] = PartitionState(self._log, at, topic, self._isolation)

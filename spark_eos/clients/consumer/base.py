@@ -33,13 +33,13 @@ __all__ = ["ConsumerBase", "listed"]
 
 def listed(partitions: Sequence[TopicPartition | Collection[TopicPartition]]) -> list[TopicPartition]:
     """Partitions that were given one by one, as to kafka-python, or as a collection, as to confluent-kafka."""
-    found: list[TopicPartition] = []
-    for given in partitions:
-        if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str):
-            found.append(as_partition(given))
+    places: list[TopicPartition] = []
+    for item in partitions:
+        if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
+            places.append(as_partition(item))
         else:
-            found += as_partitions(given)
-    return found
+            places += as_partitions(item)
+    return places
 
 
 class ConsumerBase(OfOneThread, KafkasCalls):
@@ -57,11 +57,11 @@ class ConsumerBase(OfOneThread, KafkasCalls):
     ) -> None:
         super().__init__()
         check_place(type(self).__name__, url, config)
-        given = given_settings(CONSUMER, config, settings)
-        self._settings = consumer_config(given)
+        all_settings = given_settings(CONSUMER, config, settings)
+        self._settings = consumer_config(all_settings)
         if isinstance(url, Log):
-            check_open_log(given)
-        self._log = url if isinstance(url, Log) else Log.shared(url, store_settings(given))
+            check_open_log(all_settings)
+        self._log = url if isinstance(url, Log) else Log.shared(url, store_settings(all_settings))
         self._deserializers = Deserializers(
             self._settings["key.deserializer"], self._settings["value.deserializer"]
         )
@@ -83,7 +83,7 @@ class ConsumerBase(OfOneThread, KafkasCalls):
         self._next_expire_overdue = -math.inf  # At once: this consumer may not stay for long.
         self._closed = False
 
-    def _one(self, at: TopicPartition) -> PartitionState:
+    def _assigned_at(self, at: TopicPartition) -> PartitionState:
         self._check_open()
         at = as_partition(at)
         assigned = self._assigned.get(at)

@@ -53,8 +53,8 @@ class ConsumerOffsets(ConsumerBase):
         self._need_group("committed")
         if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
             at = as_partition(partitions)
-            known = self._offsets.committed([at])[at]
-            return known if metadata or known is None else known.offset
+            offset = self._offsets.committed([at])[at]
+            return offset if metadata or offset is None else offset.offset
         return self._offsets.committed(as_partitions(partitions))
 
     @one_at_a_time

@@ -213,8 +213,8 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
 
         def gather(state: State) -> list[pa.Table]:
             tables = [
-                to_arrow(assigned.topic, assigned.at.partition, found)
-                for assigned, found in self._fetcher.fetch(state, limit, alike=True)
+                to_arrow(assigned.topic, assigned.at.partition, rows)
+                for assigned, rows in self._fetcher.fetch(state, limit, alike=True)
             ]
             self._metrics.fetched(sum(table.num_rows for table in tables))
             return [pa.concat_tables(tables)] if tables else []
@@ -244,11 +244,15 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         """
         self._check_process("metrics")
         state, lags = self._log.state, {}
-        for at, one in [*self._assigned.items()]:
+        for at, assigned in [*self._assigned.items()]:
             topic = state.topics.get(at.topic)
-            if one.reached is not None and topic is not None and topic.topic_id == one.topic.topic_id:
+            if (
+                assigned.reached is not None
+                and topic is not None
+                and topic.topic_id == assigned.topic.topic_id
+            ):
                 end = end_offset(partition_of(state, at), self._isolation)
-                lags[str(at)] = max(0, end - one.reached)
+                lags[str(at)] = max(0, end - assigned.reached)
         generation = -1 if self._rebalance is None else self._rebalance.metadata.generation_id
         read = self._fetcher.bytes_read
         return self._metrics.shown(len(self._assigned), lags, generation, read)
@@ -318,14 +322,14 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
                         state = self._rebalance.follow(state)
                     elif self._all_of is not None:
                         self._assign_all(state)
-                    found = gather(self._log.as_decided(state))
-                    if found:
+                    result = gather(self._log.as_decided(state))
+                    if result:
                         self._idle.over()
-                        return found
-                    left = deadline - clock.monotonic()
-                    if left <= 0:
+                        return result
+                    left_s = deadline - clock.monotonic()
+                    if left_s <= 0:
                         return None
-                    clock.sleep(min(self._idle.wait_s(), left))
+                    clock.sleep(min(self._idle.wait_s(), left_s))
                     self._fetcher.start_poll()
         except (EosLogError, OSError) as error:
             if isinstance(error, CorruptRecordError):
@@ -337,17 +341,17 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
             raise
 
     def _take(self, state: State, limit: int) -> ConsumerRecords:
-        taken = [*self._fetcher.fetch(state, limit)]
+        batches = [*self._fetcher.fetch(state, limit)]
         try:
             records = ConsumerRecords(
                 record
-                for assigned, found in taken
-                for record in to_records(assigned.topic, assigned.at.partition, found)
+                for assigned, rows in batches
+                for record in to_records(assigned.topic, assigned.at.partition, rows)
             )
         except EosLogError:
             self._fetcher.rewind()
             raise
-        if self._deserializers or any("value.format" in assigned.topic.config for assigned, _ in taken):
+        if self._deserializers or any("value.format" in assigned.topic.config for assigned, _ in batches):
             records = self._deserialized(records)
         self._metrics.fetched(len(records))
         return records
@@ -359,21 +363,21 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
 
     def _deserialized(self, records: ConsumerRecords) -> ConsumerRecords:
         """The records up to the first that a deserializer refuses: it is the next one, and raises the error then."""
-        found = ConsumerRecords()
+        result = ConsumerRecords()
         for row, record in enumerate(records):
             assigned = self._assigned[TopicPartition(record.topic, record.partition)]
             if assigned.topic.schemas:
-                found.append(record)  # Its value is a row, not bytes.
+                result.append(record)  # Its value is a row, not bytes.
                 continue
             try:
-                found.append(self._deserializers.deserialize(record, self._codec(assigned.topic)))
+                result.append(self._deserializers.deserialize(record, self._codec(assigned.topic)))
             except BaseException as error:
-                for left in reversed(records[row:]):
-                    self._assigned[TopicPartition(left.topic, left.partition)].seek(left.offset)
-                if found and isinstance(error, EosLogError):
-                    return found
+                for later in reversed(records[row:]):
+                    self._assigned[TopicPartition(later.topic, later.partition)].seek(later.offset)
+                if result and isinstance(error, EosLogError):
+                    return result
                 raise
-        return found
+        return result
 
     def _codec(self, topic: Topic) -> ValueCodec | None:
         settings = self._settings

@@ -52,7 +52,7 @@ class ConsumerCoordinator:
         offsets.member = self._member
         self._synced = False
         """Whether the listener has yet to hear what the newest generation gives."""
-        self._seen: Group | None = None
+        self._settled_group: Group | None = None
         """The group, when nothing was left to do."""
         self._telling = ""
 
@@ -82,14 +82,14 @@ class ConsumerCoordinator:
             standing = member.standing(state)
             if standing is None:
                 continue
-            group, known = standing
-            if group is self._seen:
+            group, current = standing
+            if group is self._settled_group:
                 return state
-            held = set(known.held)
+            held = set(current.held)
             self._lose([at for at in self._assigned if self._key(at) not in held])
-            if known.generation == group.generation:
-                self._take(known, state)
-                self._seen = group
+            if current.generation == group.generation:
+                self._take(current, state)
+                self._settled_group = group
                 return state
             self._revoke(self._going(group))
             try:
@@ -167,23 +167,23 @@ class ConsumerCoordinator:
         """What the newest generation takes: everything, where the assignor is an eager one (KIP-429)."""
         if group.assignor in EAGER:
             return list(self._assigned)
-        kept = set(group.assignment[self._member.member_id])
-        return [at for at in self._assigned if self._key(at) not in kept]
+        assigned_keys = set(group.assignment[self._member.member_id])
+        return [at for at in self._assigned if self._key(at) not in assigned_keys]
 
-    def _take(self, known: Member, state: State) -> None:
+    def _take(self, current: Member, state: State) -> None:
         """Read from now on what it holds and does not read yet. Positions come from the committed offsets."""
-        mine = {self._key(at) for at in self._assigned}
-        new = [key for key in known.held if key not in mine]
+        own_keys = {self._key(at) for at in self._assigned}
+        new = [key for key in current.held if key not in own_keys]
         if new:
             topics = {topic.topic_id: topic for topic in state.topics.values()}
             for topic_id, number in new:
                 at = TopicPartition(topics[topic_id].name, number)
                 self._assigned[at] = PartitionState(self._log, at, topics[topic_id], self._isolation)
-        self._member.generation = known.generation
-        told, self._synced = self._synced, False
-        if told:
+        self._member.generation = current.generation
+        synced, self._synced = self._synced, False
+        if synced:
             self._offsets.metrics.rebalanced()
-        if new or told:
+        if new or synced:
             names = {self._key(at): at for at in self._assigned}
             self._tell("on_partitions_assigned", self.subscription.listener.assigned, [names[k] for k in new])
 

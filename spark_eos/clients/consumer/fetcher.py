@@ -52,7 +52,7 @@ class Fetcher:
 
         An error is raised only if nothing was found before: what was taken is never lost.
         """
-        found: list[tuple[PartitionState, Records]] = []
+        batches: list[tuple[PartitionState, Records]] = []
         layout = None
         self._plan_ahead(state, limit)
         for at in list(self._assigned):
@@ -63,20 +63,20 @@ class Fetcher:
                 continue
             while limit > 0:
                 try:
-                    taken = self._take(assigned, state, limit)
+                    rows = self._take(assigned, state, limit)
                 except (EosLogError, OSError):
-                    if found:
-                        return found
+                    if batches:
+                        return batches
                     raise
-                if taken is None:
+                if rows is None:
                     break
                 layout = layout_of(assigned.topic).physical
-                found.append((assigned, taken))
-                limit -= taken.num_rows
+                batches.append((assigned, rows))
+                limit -= rows.num_rows
                 self._assigned.move_to_end(at)
                 if limit > NO_LIMIT // 2:
                     break
-        return found
+        return batches
 
     @property
     def bytes_read(self) -> int:

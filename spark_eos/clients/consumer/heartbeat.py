@@ -1,9 +1,9 @@
 """Signs of life of a group's members: small objects outside the chain of entries, never needed for safety.
 
 Every member overwrites its own object from time to time and watches the next one in the ring of the sorted
-member ids, so that N members cost N reads. Whose object does not change for its session timeout, by the
-watcher's own monotonic clock and while the watcher was looking, is taken for dead: the watcher proposes that
-it leaves. A mistake costs the victim a rebalance, no more: what it commits afterwards is refused by the rules.
+member ids, so that N members cost N reads. If the object of a member does not change for its session timeout, the
+watcher takes it for dead and proposes that it leaves. Only time in which the watcher was looking counts, by its own
+monotonic clock. A mistake costs the member a rebalance, no more: the rules refuse what it commits afterwards.
 """
 
 from __future__ import annotations
@@ -206,8 +206,8 @@ class Heartbeats:
             return
 
         def propose(state: State) -> tuple[Action, ...]:
-            known = member_id in self._members(state)
-            return (LeaveGroup(self._group_id, (member_id,)),) if known else ()
+            is_member = member_id in self._members(state)
+            return (LeaveGroup(self._group_id, (member_id,)),) if is_member else ()
 
         self._log.commit(propose, writer=self._writer)
         with self._lock:

@@ -68,22 +68,24 @@ class OffsetManager:
         self._interval_s: float = settings["auto.commit.interval.ms"] / 1000
         self._next_commit = log.clock.monotonic() + self._interval_s
 
-    def committed(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    def committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group committed. Raises `UnstableOffsetCommitError` after ``default.api.timeout.ms``."""
-        wanted = list(wanted)
-        state = self.settled(wanted)
-        return {at: self._known(state, at) for at in wanted}
+        partitions = list(partitions)
+        state = self.settled(partitions)
+        return {at: self._stored_offset(state, at) for at in partitions}
 
-    def settled(self, wanted: Iterable[TopicPartition]) -> State:
+    def settled(self, partitions: Iterable[TopicPartition]) -> State:
         """A state in which no open transaction carries an offset that a reader of stable ones waits for."""
-        wanted = list(wanted)
+        partitions = list(partitions)
         clock = self._log.clock
         deadline = clock.monotonic() + self._settings["default.api.timeout.ms"] / 1000
         idle = PollBackoff(self._log.store)
         while True:
             self._log.follow()
             state = self._log.end_overdue()
-            pending = [at for at in wanted if self.is_pending(state, at)]
+            pending = [at for at in partitions if self.is_pending(state, at)]
             if not pending:
                 return state
             if clock.monotonic() >= deadline:
@@ -112,19 +114,19 @@ class OffsetManager:
         """The same in the background, as a member of the group that the consumer is now. See `call_back`."""
         check_function(callback, "callback")
         action = self._action(offsets)
-        done: RecordFuture[None] = RecordFuture()
+        future: RecordFuture[None] = RecordFuture()
         if self._background is None:
             self._background = InTurn(self._log.environment, "eoslog-commits")
-        self._called_back.append((done, action, callback))
-        self._background.add(done, lambda: self._commit(action) if action.offsets else None)
-        return done
+        self._called_back.append((future, action, callback))
+        self._background.add(future, lambda: self._commit(action) if action.offsets else None)
+        return future
 
     def call_back(self) -> None:
         """Call what was to be called after commits in the background that are done. For the consumer's own thread."""
         while self._called_back and self._called_back[0][0].done():
-            done, action, callback = self._called_back.popleft()
-            error = None if done.cancelled() else done.exception()
-            if error is None and not done.cancelled():
+            future, action, callback = self._called_back.popleft()
+            error = None if future.cancelled() else future.exception()
+            if error is None and not future.cancelled():
                 self._learn(action)
             if callback is not None:
                 offsets = {
@@ -142,16 +144,16 @@ class OffsetManager:
     def _action(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None) -> CommitOffsets:
         group = self._group
         assert group is not None
-        given = as_offsets(self._reached() if offsets is None else offsets)
-        wanted = []
+        positions = as_offsets(self._reached() if offsets is None else offsets)
+        places = []
         # Of partitions that were never read here, whatever topic has the name now.
-        state = self._log.state if given.keys() <= self._assigned.keys() else self._log.follow()
-        for at, offset in given.items():
-            known = self._assigned.get(at)
-            topic = topic_of(state, at[0], self._log.url) if known is None else known.topic
-            wanted.append(PartitionOffset(at[0], topic.topic_id, at[1], offset.offset, offset.metadata))
+        state = self._log.state if positions.keys() <= self._assigned.keys() else self._log.follow()
+        for at, offset in positions.items():
+            assigned = self._assigned.get(at)
+            topic = topic_of(state, at[0], self._log.url) if assigned is None else assigned.topic
+            places.append(PartitionOffset(at[0], topic.topic_id, at[1], offset.offset, offset.metadata))
         member = None if self.member is None else self.member.membership
-        return CommitOffsets(group, tuple(wanted), member=member)
+        return CommitOffsets(group, tuple(places), member=member)
 
     def _commit(self, action: CommitOffsets) -> None:
         begun = self._log.clock.monotonic()
@@ -162,7 +164,9 @@ class OffsetManager:
         self._committed.update({TopicPartition(at.topic, at.partition): at.offset for at in action.offsets})
 
     def _reached(self) -> dict[TopicPartition, int]:
-        return {at: one.reached for at, one in self._assigned.items() if one.reached is not None}
+        return {
+            at: assigned.reached for at, assigned in self._assigned.items() if assigned.reached is not None
+        }
 
     def auto_commit(self, *, now: bool = False) -> None:
         """Commit positions that moved, if ``enable.auto.commit`` is on and it is time. A failure is logged."""
@@ -192,7 +196,7 @@ class OffsetManager:
         ``latest`` passes over nothing that came after the consumer, or its group, had begun to read.
         """
         if self._group is not None:
-            committed = self._known(state, assigned.at)
+            committed = self._stored_offset(state, assigned.at)
             if committed is not None:
                 self._committed[assigned.at] = committed.offset
                 assigned.seek(committed.offset)
@@ -217,9 +221,9 @@ class OffsetManager:
             return partition.start
         if self._reset.strategy == "by_duration":
             since_ms = self._log.clock.now_ms() - self._reset.ago_ms
-            found = self._log.offset_for_time(at, since_ms, self._isolation)
-            if found is not None:
-                return found[0]
+            position = self._log.offset_for_time(at, since_ms, self._isolation)
+            if position is not None:
+                return position[0]
         return end_offset(partition, self._isolation)
 
     def _of_newcomer(self, at: TopicPartition, state: State) -> int | None:
@@ -230,15 +234,17 @@ class OffsetManager:
         ):
             return partition_of(state, at).start
         offsets = state.offsets.get(self._group or "", Map())
-        of_topic = [one.timestamp_ms for (topic, _), one in offsets.items() if topic == at.topic]
-        if not of_topic and (wanted := self.subscription) is not None:
+        of_topic = [committed.timestamp_ms for (topic, _), committed in offsets.items() if topic == at.topic]
+        if not of_topic and (subscription := self.subscription) is not None:
             of_topic = [
-                one.timestamp_ms for (topic, _), one in offsets.items() if wanted.together(topic, at.topic)
+                committed.timestamp_ms
+                for (topic, _), committed in offsets.items()
+                if subscription.together(topic, at.topic)
             ]
         if not of_topic:
             return None
-        found = self._log.offset_for_time(at, min(of_topic), self._isolation)
-        return None if found is None else found[0]
+        position = self._log.offset_for_time(at, min(of_topic), self._isolation)
+        return None if position is None else position[0]
 
     def forget(self, at: TopicPartition) -> None:
         """The partition is not the consumer's any more: what it last committed there says nothing."""
@@ -249,7 +255,7 @@ class OffsetManager:
         stable = self._isolation is Isolation.READ_COMMITTED and self._group is not None
         return stable and is_pending(state, self._group or "", at.topic, at.partition)
 
-    def _known(self, state: State, at: TopicPartition) -> OffsetAndMetadata | None:
+    def _stored_offset(self, state: State, at: TopicPartition) -> OffsetAndMetadata | None:
         partition_of(state, at)
-        known = state.offset_of(self._group or "", at.topic, at.partition)
-        return None if known is None else known.public
+        committed = state.offset_of(self._group or "", at.topic, at.partition)
+        return None if committed is None else committed.public

@@ -33,15 +33,15 @@ class Reset(NamedTuple):
 
     def check(self) -> Reset:
         """Raise `ConfigError` unless exactly one way is named."""
-        named = [
+        names = [
             name
             for name, value in zip(self._fields, self, strict=True)
             if value is not None and value is not False
         ]
-        if len(named) != 1:
+        if len(names) != 1:
             raise ConfigError(
                 f"reset_group_offsets takes exactly one of {', '.join(self._fields)}; given: "
-                f"{', '.join(named) or 'none'}"
+                f"{', '.join(names) or 'none'}"
             )
         return self
 
@@ -58,9 +58,9 @@ def at_time(reset: Reset, now_ms: int) -> int | None:
 
 
 def chosen_offset(
-    reset: Reset, state: State, group: str, at: TopicPartition, found: Mapping[TopicPartition, int]
+    reset: Reset, state: State, group: str, at: TopicPartition, time_offsets: Mapping[TopicPartition, int]
 ) -> int:
-    """The new offset of one partition, inside its range. ``found`` has the offsets for the time asked for.
+    """The new offset of one partition, inside its range. ``time_offsets`` has the offsets for the time asked for.
 
     Raises `InvalidRequestError` where there is nothing to shift.
     """
@@ -68,32 +68,32 @@ def chosen_offset(
     # Not the end, which Kafka's tool takes: records of an open transaction lie before it, and a group that is
     # put after them would never see them.
     latest = partition.last_stable_offset
-    known = state.offset_of(group, *at)
+    committed = state.offset_of(group, *at)
     if reset.to_earliest:
         offset = partition.start
     elif reset.to_offset is not None:
         offset = reset.to_offset
     elif reset.to_current:
-        offset = latest if known is None else known.offset
+        offset = latest if committed is None else committed.offset
     elif reset.shift_by is not None:
-        if known is None:
+        if committed is None:
             raise InvalidRequestError(
                 f"group {group!r} has committed nothing for {at}: there is no offset to shift. Nothing was changed"
             )
-        offset = known.offset + reset.shift_by
+        offset = committed.offset + reset.shift_by
     else:
-        offset = found.get(at, latest)
+        offset = time_offsets.get(at, latest)
     return min(max(offset, partition.start), partition.end)
 
 
 def offsets_at(log: Log, partitions: list[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
     """The first committed record at or after a time (milliseconds since the epoch), where there is one."""
-    found = {}
+    offsets = {}
     for at in partitions:
         record = log.offset_for_time(at, time_ms, Isolation.READ_COMMITTED)
         if record is not None:
-            found[at] = record[0]
-    return found
+            offsets[at] = record[0]
+    return offsets
 
 
 def _duration_ms(duration: str | timedelta) -> int:

@@ -63,9 +63,9 @@ class PartitionState:
         """The topic as it is now. Raises `UnknownTopicOrPartitionError` if it is another one."""
         topic = state.topics.get(self.at.topic)
         if topic is None or topic.topic_id != self.topic.topic_id:
-            what = "was deleted" if topic is None else "was deleted and created again"
+            change = "was deleted" if topic is None else "was deleted and created again"
             raise UnknownTopicOrPartitionError(
-                f"topic {self.at.topic!r} {what} since {self.at} was assigned: assign it again"
+                f"topic {self.at.topic!r} {change} since {self.at} was assigned: assign it again"
             )
         return topic
 
@@ -85,12 +85,12 @@ class PartitionState:
             if not self._load(state, read):
                 return None
         records = self._records.slice(0, limit)
-        rest = self._records.slice(records.num_rows)
-        if rest.num_rows:
-            self._records = rest
+        remainder = self._records.slice(records.num_rows)
+        if remainder.num_rows:
+            self._records = remainder
             self.position = records.offset(records.num_rows - 1) + 1
         else:
-            self._done()
+            self._drop_batch()
         return records
 
     def _newest(self, state: State) -> State:
@@ -102,7 +102,7 @@ class PartitionState:
         self.topic = self.check_topic(state)
         return state
 
-    def _done(self) -> None:
+    def _drop_batch(self) -> None:
         """The batch in memory was read, and goes; its last offsets may have had no records, or all of them."""
         self._records = None
         self.position = self._next
@@ -130,7 +130,7 @@ class PartitionState:
         self.planned.popleft()
         self.position, self._next = fetch.offset, fetch.next_offset
         if not self._records.num_rows:
-            self._done()
+            self._drop_batch()
         return True
 
     def _plan(self, state: State) -> None:

@@ -40,7 +40,7 @@ class ConsumerPositions(ConsumerBase):
         number = as_offsets({at: offset})[at].offset
         if number < 0:
             raise InvalidRequestError(f"offset {number} cannot be sought in {at}: offsets start at 0")
-        self._one(at).seek(number)
+        self._assigned_at(at).seek(number)
 
     @one_at_a_time
     def seek_to_beginning(self, *partitions: TopicPartition | Collection[TopicPartition]) -> None:
@@ -57,7 +57,7 @@ class ConsumerPositions(ConsumerBase):
             A partition is not assigned to this consumer, or the consumer is closed.
         """
         for at, offset in self.beginning_offsets(listed(partitions) or list(self._assigned)).items():
-            self._one(at).seek(offset)
+            self._assigned_at(at).seek(offset)
 
     @one_at_a_time
     def seek_to_end(self, *partitions: TopicPartition | Collection[TopicPartition]) -> None:
@@ -74,7 +74,7 @@ class ConsumerPositions(ConsumerBase):
             A partition is not assigned to this consumer, or the consumer is closed.
         """
         for at, offset in self.end_offsets(listed(partitions) or list(self._assigned)).items():
-            self._one(at).seek(offset)
+            self._assigned_at(at).seek(offset)
 
     @one_at_a_time
     def position(self, at: TopicPartition) -> int:
@@ -97,7 +97,7 @@ class ConsumerPositions(ConsumerBase):
         IllegalStateError
             The partition is not assigned to this consumer, or the consumer is closed.
         """
-        assigned = self._one(at)
+        assigned = self._assigned_at(at)
         if assigned.position is None:
             self._offsets.start(assigned, self._offsets.settled([assigned.at]))
         assert assigned.reached is not None
@@ -122,7 +122,7 @@ class ConsumerPositions(ConsumerBase):
         IllegalStateError
             The partition is not assigned to this consumer, or the consumer is closed.
         """
-        return partition_of(self._log.state, self._one(at).at).end
+        return partition_of(self._log.state, self._assigned_at(at).at).end
 
     @one_at_a_time
     def topics(self) -> set[str]:
@@ -151,8 +151,8 @@ class ConsumerPositions(ConsumerBase):
             Their numbers; empty if the log has no such topic.
         """
         self._check_open("partitions_for_topic")
-        known = self._log.follow().topics.get(topic)
-        return set() if known is None else set(range(known.partitions))
+        current = self._log.follow().topics.get(topic)
+        return set() if current is None else set(range(current.partitions))
 
     @one_at_a_time
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -175,8 +175,8 @@ class ConsumerPositions(ConsumerBase):
         """
         self._check_process("beginning_offsets")
         state = self._log.follow()
-        wanted = as_partitions(partitions)
-        return {at: partition_of(state, at).start for at in wanted}
+        targets = as_partitions(partitions)
+        return {at: partition_of(state, at).start for at in targets}
 
     @one_at_a_time
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -200,8 +200,8 @@ class ConsumerPositions(ConsumerBase):
         self._check_process("end_offsets")
         self._log.follow()
         state = self._log.end_overdue()
-        wanted = as_partitions(partitions)
-        return {at: end_offset(partition_of(state, at), self._isolation) for at in wanted}
+        targets = as_partitions(partitions)
+        return {at: end_offset(partition_of(state, at), self._isolation) for at in targets}
 
     @one_at_a_time
     def offsets_for_times(
@@ -238,12 +238,12 @@ class ConsumerPositions(ConsumerBase):
         self._check_process("offsets_for_times")
         self._log.follow()
         self._log.end_overdue()
-        found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
+        offsets: dict[TopicPartition, OffsetAndTimestamp | None] = {}
         for at, timestamp_ms in by_partition(times, "time").items():
             if not isinstance(timestamp_ms, Real):
                 raise InvalidRequestError(
                     f"the time of {at} is {timestamp_ms!r}: it has to be milliseconds since 1970"
                 )
             answer = self._log.offset_for_time(at, timestamp_ms, self._isolation)
-            found[at] = None if answer is None else OffsetAndTimestamp(*answer)
-        return found
+            offsets[at] = None if answer is None else OffsetAndTimestamp(*answer)
+        return offsets

@@ -20,8 +20,8 @@ __all__ = ["Prefetcher"]
 class Prefetcher:
     """Reads the batches of a consumer's partitions; over a network, ahead, as `spark_eos.log.data.prefetch` does it.
 
-    What was planned for all partitions is looked over at once, and again when all of it was read, or when a
-    partition has come, gone, been paused or sought in: what was read for it in vain is forgotten then.
+    It looks at the plans of all partitions at once. It does so again when all of that was read, or when a partition was
+    added, removed, paused or sought in. Batches that were read in vain are forgotten then.
     """
 
     def __init__(self, log: Log) -> None:
@@ -32,19 +32,19 @@ class Prefetcher:
         self._ahead = ExitStack()
         self._reader: Readable | None = None
         self._left: set[tuple[str, int]] = set()
-        self._seen: dict[PartitionState, int] = {}
+        self._seeks: dict[PartitionState, int] = {}
 
     def plan(self, partitions: Collection[PartitionState], limit: int) -> None:
         """These are read next, in this order, ``limit`` rows of each at a time and at least one batch."""
         store = self._log.store  # Each time: data files may be moved to another one.
         if store.requests_are_free:
             return
-        seen = {assigned: assigned.seeks for assigned in partitions}
-        if self._left and seen == self._seen:
+        seeks = {assigned: assigned.seeks for assigned in partitions}
+        if self._left and seeks == self._seeks:
             return
         self.close()
         fetches = [*_in_turns(partitions, limit)]
-        self._seen, self._left = seen, {(fetch.file.name, fetch.batch.position) for fetch in fetches}
+        self._seeks, self._left = seeks, {(fetch.file.name, fetch.batch.position) for fetch in fetches}
         self._reader = self._ahead.enter_context(prefetch_batches(store, fetches, self._make_pool))
 
     def read(self, topic: Topic, fetch: Fetch) -> Records:

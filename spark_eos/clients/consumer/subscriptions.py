@@ -28,15 +28,15 @@ class Listener(NamedTuple):
         """Any of the methods ``on_partitions_assigned``, ``on_partitions_revoked``, ``on_partitions_lost``."""
         if listener is None:
             return Listener()
-        found = Listener(*(getattr(listener, f"on_partitions_{name}", None) for name in Listener._fields))
-        if not any(found):
+        calls = Listener(*(getattr(listener, f"on_partitions_{name}", None) for name in Listener._fields))
+        if not any(calls):
             raise InvalidRequestError(
                 f"{listener!r} is no listener: it has none of on_partitions_assigned, on_partitions_revoked and "
                 "on_partitions_lost"
             )
-        for name, call in zip(Listener._fields, found, strict=True):
+        for name, call in zip(Listener._fields, calls, strict=True):
             check_function(call, f"on_partitions_{name} of the listener")
-        return found
+        return calls
 
 
 class Subscription:
@@ -52,32 +52,32 @@ class Subscription:
             raise InvalidRequestError(
                 f"{topics!r} are no topics: give a list of names, or a compiled pattern"
             )
-        wanted: list[str | re.Pattern[str]] = (
+        selectors: list[str | re.Pattern[str]] = (
             [topics] if isinstance(topics, (str, re.Pattern)) else list(topics)
         )
         self.names: list[str] = []
         self.patterns: list[re.Pattern[str]] = [] if pattern is None else [_compiled(pattern)]
-        for one in wanted:
-            if one == "":
+        for selector in selectors:
+            if selector == "":
                 raise InvalidRequestError("a topic's name cannot be empty")
-            if isinstance(one, str) and not one.startswith("^"):
-                self.names.append(one)
+            if isinstance(selector, str) and not selector.startswith("^"):
+                self.names.append(selector)
             else:
-                self.patterns.append(_compiled(one))
+                self.patterns.append(_compiled(selector))
         self.listener = listener or Listener()
-        self._seen: tuple[object, tuple[str, ...]] | None = None
+        self._cache: tuple[object, tuple[str, ...]] | None = None
 
     def __bool__(self) -> bool:
         return bool(self.names or self.patterns)
 
     def topics(self, state: State) -> tuple[str, ...]:
         """The names that it stands for now, sorted; named topics need not be there yet."""
-        if self._seen is None or self._seen[0] is not state.topics:
+        if self._cache is None or self._cache[0] is not state.topics:
             matched = (
                 topic for topic in state.topics if any(pattern.fullmatch(topic) for pattern in self.patterns)
             )
-            self._seen = (state.topics, tuple(sorted({*self.names, *matched})))
-        return self._seen[1]
+            self._cache = (state.topics, tuple(sorted({*self.names, *matched})))
+        return self._cache[1]
 
     def together(self, topic: str, other: str) -> bool:
         """Whether one of the patterns stands for both."""

@@ -114,15 +114,15 @@ class TopicBuffer:
     def add_arrow(self, rows: pa.Table | pa.RecordBatch, partition: int | None) -> SendFuture:
         """Many records at once, of which one future tells."""
         self.hand_on()
-        named = None
+        row_partitions = None
         if "partition" in rows.schema.names and (
             not self.topic.schemas or "partition" not in layout_of(self.topic).physical.names
         ):
-            named = rows.column("partition")
+            row_partitions = rows.column("partition")
             rows = rows.drop_columns(["partition"])
         rows = self._fitting(rows)
         self._check_times(rows)
-        targets = self._route(rows, named) if partition is None else partition
+        targets = self._route(rows, row_partitions) if partition is None else partition
         outcome = Outcome(self._is_stuck)
         self._take(rows, targets, None, outcome)
         return SendFuture(outcome, 0)
@@ -280,10 +280,10 @@ class TopicBuffer:
         outcome: Outcome,
     ) -> None:
         """Rows to the writer, and what is to be told of them: both, or it is known that they may not match."""
-        kept = rows if self._keep else None
+        kept_rows = rows if self._keep else None
         try:
             self._append(rows, targets)
-            self._chunks.append(_Chunk(targets, rows.num_rows, timestamps, outcome, kept))
+            self._chunks.append(_Chunk(targets, rows.num_rows, timestamps, outcome, kept_rows))
         except EosLogError:
             raise  # Refused, and the writer is as it was; or it has ended, and refuses all that follows.
         except BaseException:
@@ -294,16 +294,16 @@ class TopicBuffer:
     def _has_taken(self, outcome: Outcome) -> bool:
         return bool(self._chunks) and self._chunks[-1].outcome is outcome
 
-    def _route(self, rows: pa.RecordBatch | pa.Table, named: pa.Array | None) -> Partitions:
+    def _route(self, rows: pa.RecordBatch | pa.Table, row_partitions: pa.Array | None) -> Partitions:
         """The partition that a row names, else the partitioner's."""
         count = self.topic.partitions
-        if named is None or named.null_count == len(named):
+        if row_partitions is None or row_partitions.null_count == len(row_partitions):
             return self._partitioner(rows, count)
-        wanted = explicit(named, count)
-        if not named.null_count:
-            return wanted
+        partitions = explicit(row_partitions, count)
+        if not row_partitions.null_count:
+            return partitions
         chosen = self._partitioner(rows, count)
-        return np.where(wanted >= 0, wanted, np.asarray(chosen, np.int32)).astype(np.int32)
+        return np.where(partitions >= 0, partitions, np.asarray(chosen, np.int32)).astype(np.int32)
 
     def _append(self, rows: pa.RecordBatch | pa.Table, targets: Partitions) -> None:
         if self._writer is None:
@@ -350,7 +350,9 @@ class Accumulator:
         files: list[StagedFile] = []
         for buffer in self.buffers.values():
             files += buffer.finish()
-        topics = tuple((name, one.topic.topic_id) for name, one in self.buffers.items() if one.records)
+        topics = tuple(
+            (name, buffer.topic.topic_id) for name, buffer in self.buffers.items() if buffer.records
+        )
         return topics, tuple(files)
 
     def resolve(self, appended: Sequence[Appended]) -> None:
@@ -368,7 +370,7 @@ class Accumulator:
 
     def outcomes(self) -> list[tuple[Outcome, int, int]]:
         """See `TopicBuffer.outcomes`."""
-        return [one for buffer in self.buffers.values() for one in buffer.outcomes()]
+        return [outcome for buffer in self.buffers.values() for outcome in buffer.outcomes()]
 
     def discard(self) -> None:
         """Delete what was staged: only if it is certainly in no entry."""

@@ -64,11 +64,11 @@ class ProducerBase(OfOneProcess, KafkasCalls):
         check_place(type(self).__name__, url, config)
         ready_to_commit()
         ready_for_columns()
-        given = given_settings(PRODUCER, config, settings)
-        self._settings = producer_config(given)
-        self._store_settings = store_settings(given)
+        all_settings = given_settings(PRODUCER, config, settings)
+        self._settings = producer_config(all_settings)
+        self._store_settings = store_settings(all_settings)
         if isinstance(url, Log):
-            check_open_log(given)
+            check_open_log(all_settings)
         self._serializers = Serializers(self._settings["key.serializer"], self._settings["value.serializer"])
         self._serializes = bool(self._serializers)
         self._url = url if isinstance(url, Log) else absolute(url)
@@ -207,8 +207,8 @@ class ProducerBase(OfOneProcess, KafkasCalls):
             check_number(partition)
         if partition is not None and not 0 <= partition < buffer.topic.partitions:
             newer = self._log().follow().topics.get(name)
-            same = newer is not None and newer.topic_id == buffer.topic.topic_id
-            if newer is None or not same or not 0 <= partition < newer.partitions:
+            is_same = newer is not None and newer.topic_id == buffer.topic.topic_id
+            if newer is None or not is_same or not 0 <= partition < newer.partitions:
                 raise UnknownTopicOrPartitionError(
                     f"topic {name!r} has no partition {partition}: its partitions are 0 to "
                     f"{buffer.topic.partitions - 1}"
@@ -264,21 +264,21 @@ class ProducerBase(OfOneProcess, KafkasCalls):
         if self._custom is not None:
             return self._custom
         topic = self._log().topic(name)
-        known = self._partitioners.get((topic.topic_id, len(topic.schemas)))
-        if known is None:
-            known = DefaultPartitioner(
+        partitioner = self._partitioners.get((topic.topic_id, len(topic.schemas)))
+        if partitioner is None:
+            partitioner = DefaultPartitioner(
                 Sticky(int(self._log().clock.jitter() * (1 << 16)), self._settings["batch.size"]),
                 key_columns(topic),
                 None,
             )
-            self._partitioners[topic.topic_id, len(topic.schemas)] = known
-        return known
+            self._partitioners[topic.topic_id, len(topic.schemas)] = partitioner
+        return partitioner
 
     def _count(self, gathered: Accumulator, size: int) -> None:
-        """Some bytes are about to be added: the sender hears of the first ones, and once there is a batch.
+        """So many bytes are about to be added: wake the sender for the first ones, and once there is a batch.
 
-        It hears of them first, so that no interrupt leaves records of which it knows nothing; and cannot take
-        what gathers before they are there, for it needs the lock.
+        The sender is woken before they are added, so that an interrupt leaves no records of which it knows nothing. It
+        cannot take them too early: that needs the lock, which the caller holds.
         """
         before = gathered.bytes
         now = before + size

@@ -46,13 +46,13 @@ class Outcome:
         """The rows whose future has told of an error, or has a callback that it will tell."""
         self._lock = threading.Lock()
         self._tell: Callable[[Future[Any], int], None] | None = None
-        self._asked: deque[tuple[int, SendFuture]] = deque()
+        self._futures: deque[tuple[int, SendFuture]] = deque()
         tell_in_child(self)
 
     def forked(self) -> None:
         """See `spark_eos.storage.forks.Forked`: what is not known yet only the parent will know."""
         self._lock = threading.Lock()
-        for row, future in self._asked:
+        for row, future in self._futures:
             future.forked()
             if self._tell is not None and not future.done():
                 self._tell(future, row)  # The parent was about to.
@@ -80,11 +80,11 @@ class Outcome:
                     Future.__init__(
                         future
                     )  # A thread that misses a part of it meanwhile waits here for the lock.
-                    self._asked.append((row, future))
+                    self._futures.append((row, future))
                 else:
-                    made: Future[Any] = Future()
-                    self._tell(made, row)
-                    state.update(vars(made))  # All at once: no thread sees a part of it.
+                    new: Future[Any] = Future()
+                    self._tell(new, row)
+                    state.update(vars(new))  # All at once: no thread sees a part of it.
             return state
 
     def _end(
@@ -98,10 +98,10 @@ class Outcome:
         with self._lock:
             if self._tell is None:
                 self._tell, self.answer = tell, answer
-                self._asked = deque(sorted(self._asked, key=lambda entry: entry[0]))
+                self._futures = deque(sorted(self._futures, key=lambda entry: entry[0]))
             tell = self._tell
-        while self._asked:
-            entry = self._asked[0]
+        while self._futures:
+            entry = self._futures[0]
             row, future = entry
             # It is done if a callback of it was interrupted; it runs if that came before it was told.
             with suppress(InvalidStateError):  # Another thread was faster.
@@ -109,8 +109,8 @@ class Outcome:
                     tell(future, row)
             future.forget_callbacks()
             with self._lock:
-                if self._asked and self._asked[0] is entry:
-                    self._asked.popleft()
+                if self._futures and self._futures[0] is entry:
+                    self._futures.popleft()
 
 
 class RecordFuture(Future[T]):
@@ -250,12 +250,12 @@ class _Failure:
         """Of how many the program was told by other means."""
 
     def untold(self, *, heard_count: bool, living: Mapping[int, set[int]]) -> int:
-        """How many records are left: without those whose future lives, or has told."""
-        rest = -self.said
-        for outcome, futures, each in self.outcomes:
-            told = living.get(id(outcome), set())
-            rest += (futures - len(told if heard_count else told | outcome.heard)) * each
-        return rest
+        """How many records no future can tell of: without those whose future still exists, or has told already."""
+        count = -self.said
+        for outcome, futures, records_each in self.outcomes:
+            told_rows = living.get(id(outcome), set())
+            count += (futures - len(told_rows if heard_count else told_rows | outcome.heard)) * records_each
+        return count
 
 
 class Failures:
@@ -268,16 +268,16 @@ class Failures:
     def __init__(self) -> None:
         self.heard_count = False
         self._lock = Lock()
-        self._known: list[_Failure] = []
+        self._failures: list[_Failure] = []
 
     def add(self, error: BaseException, outcomes: Sequence[tuple[Outcome, int, int]]) -> None:
         """Records of these outcomes have failed."""
         with self._lock:
-            known = self._open()
-            if len(known) > _EXACT:
-                first, second = known[:2]
-                known[:2] = [_Failure(first.error, (), self._rest(first) + self._rest(second))]
-            self._known = [*known, _Failure(error, outcomes)]
+            failures = self._open()
+            if len(failures) > _EXACT:
+                first, second = failures[:2]
+                failures[:2] = [_Failure(first.error, (), self._count_left(first) + self._count_left(second))]
+            self._failures = [*failures, _Failure(error, outcomes)]
 
     def take(self, *, last: bool) -> tuple[int, BaseException] | None:
         """Of how many no future can tell any more, and the first error; None if there are none. Each is taken once.
@@ -285,25 +285,25 @@ class Failures:
         ``last``: no future will be asked.
         """
         with self._lock:
-            known = self._open()
+            failures = self._open()
             living: dict[int, set[int]] = {}
-            outcomes = [outcome for one in known for outcome, *_ in one.outcomes]
+            outcomes = [outcome for failure in failures for outcome, *_ in failure.outcomes]
             # It takes a while, and is no way for records that get in.
             for future in () if last or not outcomes else gc.get_referrers(*outcomes):
                 if isinstance(future, SendFuture):
                     living.setdefault(id(future.outcome), set()).add(future.row)
-            counted = [
-                (count, one)
-                for one in known
-                if (count := one.untold(heard_count=self.heard_count, living=living))
+            counts = [
+                (count, failure)
+                for failure in failures
+                if (count := failure.untold(heard_count=self.heard_count, living=living))
             ]
-            for count, one in counted:
-                one.said += count
-            self._known = self._open()
-        return (sum(count for count, _ in counted), counted[0][1].error) if counted else None
+            for count, failure in counts:
+                failure.said += count
+            self._failures = self._open()
+        return (sum(count for count, _ in counts), counts[0][1].error) if counts else None
 
     def _open(self) -> list[_Failure]:
-        return [one for one in self._known if self._rest(one)]
+        return [failure for failure in self._failures if self._count_left(failure)]
 
-    def _rest(self, one: _Failure) -> int:
-        return one.untold(heard_count=self.heard_count, living={})
+    def _count_left(self, failure: _Failure) -> int:
+        return failure.untold(heard_count=self.heard_count, living={})

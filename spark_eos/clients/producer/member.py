@@ -139,10 +139,10 @@ class MemberTransactions(TwoPhaseTransactions):
 
         def propose(state: State) -> tuple[Action, ...]:
             producer = state.producers.get(stamp.producer_id)
-            known = None if producer is None else producer.decision
-            if known is not None and (known.epoch, known.number) == (stamp.epoch, stamp.number):
+            decision = None if producer is None else producer.decision
+            if decision is not None and (decision.epoch, decision.number) == (stamp.epoch, stamp.number):
                 return ()
-            return (*_noted(stamp, known), AddFollowers(stamp, followers))
+            return (*_noted(stamp, decision), AddFollowers(stamp, followers))
 
         try:
             committed = log.commit(propose, writer=self._writer, request_id=self._adding)
@@ -163,12 +163,12 @@ class MemberTransactions(TwoPhaseTransactions):
             self._open_since = log.clock.monotonic()
         self._learn(committed)
         producer = committed.state.producers.get(stamp.producer_id)
-        known = None if producer is None else producer.decision
-        if known is None or (known.epoch, known.number) != (stamp.epoch, stamp.number):
+        decision = None if producer is None else producer.decision
+        if decision is None or (decision.epoch, decision.number) != (stamp.epoch, stamp.number):
             fenced = ProducerFencedError(f"transactional.id {self._id!r} was taken over. Close this producer")
             self.fail(fenced)
             raise fenced
-        return decider_of(log, stamp.producer_id, known, committed.state.seq)
+        return decider_of(log, stamp.producer_id, decision, committed.state.seq)
 
     def abort(self) -> None:
         """As `TwoPhaseTransactions.abort`."""
@@ -199,7 +199,12 @@ class MemberTransactions(TwoPhaseTransactions):
             self.log.commit(propose, writer=self._writer)
 
 
-def _noted(stamp: ProducerStamp, known: Decision | None) -> tuple[Action, ...]:
-    if known is None or known.epoch != stamp.epoch or known.committed is None or not known.waiting:
+def _noted(stamp: ProducerStamp, decision: Decision | None) -> tuple[Action, ...]:
+    if (
+        decision is None
+        or decision.epoch != stamp.epoch
+        or decision.committed is None
+        or not decision.waiting
+    ):
         return ()
-    return (NoteFollowers(stamp._replace(number=known.number), known.history, known.waiting),)
+    return (NoteFollowers(stamp._replace(number=decision.number), decision.history, decision.waiting),)

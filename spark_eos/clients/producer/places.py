@@ -49,10 +49,10 @@ class Places:
     @property
     def _ranks(self) -> _Numbers:
         """Worked out once. No `cached_property`: its lock (before Python 3.12) may be taken in a forked process."""
-        known = vars(self).get("ranks")
-        if known is None:
-            known = vars(self)["ranks"] = self._worked_out()
-        return cast("_Numbers", known)
+        ranks = vars(self).get("ranks")
+        if ranks is None:
+            ranks = vars(self)["ranks"] = self._worked_out()
+        return cast("_Numbers", ranks)
 
     def _worked_out(self) -> _Numbers:
         targets = self.targets

@@ -60,9 +60,9 @@ class PreparedTxnState(NamedTuple):
         """
         if not text:
             return cls()
-        found = _TOKEN.fullmatch(text) if isinstance(text, str) else None
-        token = cls() if found is None else cls(int(found[1]), int(found[2]))
-        if found is None or max(token) > MAX_NUMBER:
+        match = _TOKEN.fullmatch(text) if isinstance(text, str) else None
+        token = cls() if match is None else cls(int(match[1]), int(match[2]))
+        if match is None or max(token) > MAX_NUMBER:
             raise ConfigError(
                 f"{text!r} is not the token of a prepared transaction: it has the form 'producer id:epoch', as "
                 "str(prepare_transaction()) makes it"

@@ -25,7 +25,7 @@ class ProducerSession:
 
     def __init__(self, stamp: ProducerStamp, state: State) -> None:
         self.stamp = stamp
-        self._known: Mapping[PartitionKey, tuple[int, ...]] = {}
+        self._sequences: Mapping[PartitionKey, tuple[int, ...]] = {}
         self.learn(state)
 
     def learn(self, state: State) -> None:
@@ -35,20 +35,20 @@ class ProducerSession:
         """
         producer = state.producers.get(self.stamp.producer_id)
         if producer is not None and producer.epoch == self.stamp.epoch:
-            self._known = producer.sequences
+            self._sequences = producer.sequences
 
     def number(self, files: tuple[StagedFile, ...], topic_ids: Mapping[str, str]) -> tuple[StagedFile, ...]:
         """The files, with the sequence numbers that come next."""
-        taken: dict[PartitionKey, int] = {}
+        next_sequences: dict[PartitionKey, int] = {}
         numbered = []
         for staged in files:
             batches = []
             for batch in staged.batches:
                 key = (topic_ids[staged.topic], batch.partition)
-                first = taken.get(key)
+                first = next_sequences.get(key)
                 if first is None:
-                    first = next_sequence(self._known.get(key, ()), self.stamp.epoch)
-                taken[key] = (first + batch.count) % _SEQUENCES
+                    first = next_sequence(self._sequences.get(key, ()), self.stamp.epoch)
+                next_sequences[key] = (first + batch.count) % _SEQUENCES
                 batches.append(BatchRef(*batch[:-1], first))
             numbered.append(staged._replace(batches=tuple(batches)))
         return tuple(numbered)
@@ -69,12 +69,14 @@ def init_producer_id(
     """
 
     def propose(state: State) -> tuple[Action, ...]:
-        known = None if transactional_id is None else state.producer_of(transactional_id)
-        if known is None:
+        producer = None if transactional_id is None else state.producer_of(transactional_id)
+        if producer is None:
             return (InitProducer(state.next_producer_id, 0, transactional_id, timeout_ms),)
-        epoch = known.epoch + 1
+        epoch = producer.epoch + 1
         return (
-            InitProducer(known.producer_id, epoch, transactional_id, timeout_ms, keep_prepared=keep_prepared),
+            InitProducer(
+                producer.producer_id, epoch, transactional_id, timeout_ms, keep_prepared=keep_prepared
+            ),
         )
 
     return log.commit(propose, writer=writer, request_id=request_id)

@@ -81,8 +81,8 @@ class RecordBuffer:
         """Forget the record after so many: if an interrupt left half of it, the next one would get the rest."""
         for column in (self._values, self._times_ns, self._keys):
             del column[rows:]
-        for some in (self._headers, self._partitions, self._timestamps):
-            some.pop(rows, None)
+        for by_row in (self._headers, self._partitions, self._timestamps):
+            by_row.pop(rows, None)
 
     def rows(self, clock_ms: int, now_ms: int, limit_ms: int) -> pa.RecordBatch:
         """The records as columns, in the order in which they were added.

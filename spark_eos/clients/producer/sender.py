@@ -65,10 +65,10 @@ class _Attempts:
     def __init__(self, clock: Clock, deadline: float, retries: int) -> None:
         self._clock, self._deadline, self._retries = clock, deadline, retries
         self._failed = 0
-        self._done = False
+        self._is_over = False
 
     def __iter__(self) -> Iterator[_Attempts]:
-        while not self._done:
+        while not self._is_over:
             yield self
 
     def __enter__(self) -> None:
@@ -77,7 +77,7 @@ class _Attempts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        self._done = error is None
+        self._is_over = error is None
         if not isinstance(error, RetriableError):
             return False
         if isinstance(error, CommitOutcomeUnknownError) and error.is_final:
@@ -92,9 +92,9 @@ class _Attempts:
 class Sender:
     """Puts what has gathered into the log: one file for each topic and one entry, however many partitions.
 
-    ``drain`` puts what waits into ``taken``. A request that fails for the time being is repeated, the very same one,
-    for ``delivery.timeout.ms``, and ``retries`` times at most; after an outcome that stayed unknown the producer goes
-    on under a new id.
+    ``drain`` puts what waits into ``taken``. A request that fails with a retriable error is sent again unchanged, for
+    ``delivery.timeout.ms`` and at most ``retries`` times. If its outcome stays unknown, the producer goes on under a
+    new id.
     """
 
     def __init__(
@@ -179,8 +179,12 @@ class Sender:
                 self._urgent.set()
                 self._waiting.set()
                 SYSTEM.sleep(_LOOK_S)
-        for one in self._left(begun, waiting):
-            if self._request is not None and self._request.batch is one and self._request.append is not None:
+        for gathered in self._left(begun, waiting):
+            if (
+                self._request is not None
+                and self._request.batch is gathered
+                and self._request.append is not None
+            ):
                 error: EosLogError = CommitOutcomeUnknownError(
                     "the process ended while the records were sent: they may be in the log"
                 )
@@ -188,8 +192,8 @@ class Sender:
                 error = KafkaTimeoutError(
                     "the process ended before the records were sent: call flush or close before"
                 )
-            self.failures.add(error, one.outcomes())
-            one.fail(error)
+            self.failures.add(error, gathered.outcomes())
+            gathered.fail(error)
         return [failed for failed in (before, self.take_failures(last=True)) if failed is not None]
 
     def _left(
@@ -201,17 +205,17 @@ class Sender:
                 waiting(),
                 self.taken,
             )  # In this order: what is drained meanwhile is seen twice, not missed.
-            return [one for one in {*begun} if one in now and (one or not rests)]
+            return [batch for batch in {*begun} if batch in now and (batch or not rests)]
         finally:
             if rests:
                 self._turn.release()
 
     def take_failures(self, *, last: bool = False) -> RecordsFailedError | None:
         """What there is to say of records that have failed, see `Failures.take`; None if nothing."""
-        counted = self.failures.take(last=last)
-        if counted is None:
+        failure = self.failures.take(last=last)
+        if failure is None:
             return None
-        records, cause = counted
+        records, cause = failure
         error = RecordsFailedError(
             f"{records} record{'s' * (records > 1)} that {'were' if records > 1 else 'was'} sent did not get into the "
             f"log {self._log().url}, or it is not known whether they did: {cause}"
@@ -273,7 +277,7 @@ class Sender:
             committed = self._commit(log, deadline, request)
         appended: tuple[Appended, ...] = committed.results[0]
         if self._metrics is not None:
-            self._metrics.requested(log.clock.monotonic() - begun, sum(one.count for one in appended))
+            self._metrics.requested(log.clock.monotonic() - begun, sum(batch.count for batch in appended))
         return appended
 
     def _number(self, log: Log, deadline: float, request: _Request) -> None:
@@ -321,8 +325,8 @@ class Sender:
     def _initialise(self, log: Log, request_id: bytes) -> ProducerSession:
         writer = self._settings["client.id"]
         timeout_ms = self._settings["transaction.timeout.ms"]
-        made = init_producer_id(log, None, timeout_ms, writer=writer, request_id=request_id)
-        return ProducerSession(made.results[0], made.state)
+        committed = init_producer_id(log, None, timeout_ms, writer=writer, request_id=request_id)
+        return ProducerSession(committed.results[0], committed.state)
 
     def _attempts(self, log: Log, deadline: float) -> _Attempts:
         return _Attempts(log.clock, deadline, self._settings["retries"])

@@ -148,7 +148,7 @@ class TransactionManager(OfOneProcess):
             self._request_id = log.clock.unique()
         self.state = _S.INITIALIZING
         try:
-            made = init_producer_id(
+            committed = init_producer_id(
                 *(log, self._id, self._timeout_ms),
                 writer=self._writer,
                 request_id=self._request_id,
@@ -161,11 +161,11 @@ class TransactionManager(OfOneProcess):
         except EosLogError as error:
             self.fail(error)
             raise
-        stamp: ProducerStamp = made.results[0]
-        self._identity = ProducerSession(stamp, made.state)
+        stamp: ProducerStamp = committed.results[0]
+        self._identity = ProducerSession(stamp, committed.state)
         self._number = self._last = stamp.number
         self.state = _S.READY
-        return made
+        return committed
 
     def begin(self) -> None:
         """A transaction with the next number; the log does not hear of it yet."""
@@ -189,8 +189,8 @@ class TransactionManager(OfOneProcess):
             self.fail(error)
             raise
         self._members[group] = member
-        known = self.offsets.setdefault(group, {})
-        known.update({(offset.topic, offset.partition): offset for offset in offsets})
+        of_group = self.offsets.setdefault(group, {})
+        of_group.update({(offset.topic, offset.partition): offset for offset in offsets})
 
     def flush(self) -> None:
         """Append now what was sent: from here on the transaction is open, and read_uncommitted sees it.
@@ -319,15 +319,15 @@ class TransactionManager(OfOneProcess):
         """What `_send` sends from now on, until it is in the log."""
         self._request, self._request_id, self._unanswered = request, self._log().clock.unique(), False
 
-    def _send(self, wanted: TransactionState, *, certainly_not: ClientState) -> Committed:
+    def _send(self, target: TransactionState, *, certainly_not: ClientState) -> Committed:
         stamp, request = self.stamp, self._request
-        after = stamp._replace(epoch=stamp.epoch + (wanted is TransactionState.PREPARED))
+        after = stamp._replace(epoch=stamp.epoch + (target is TransactionState.PREPARED))
 
         def propose(state: State) -> tuple[Action, ...]:
             producer = state.producers.get(stamp.producer_id)
             # This epoch and number are ours alone: if they ended as wanted, it was this very request.
-            done = producer is not None and producer.stamp == after and producer.transaction is wanted
-            return () if done else request
+            is_done = producer is not None and producer.stamp == after and producer.transaction is target
+            return () if is_done else request
 
         earlier, self._unanswered = self._unanswered, True
         try:

@@ -133,7 +133,7 @@ class ProducerTransactions(ProducerBase):
                 "consumer.group_metadata(), or the text group.id"
             )
         check_group(group_metadata)
-        given = as_offsets(offsets)
+        positions = as_offsets(offsets)
         group = group_metadata.group_id
         if not group:
             raise ConfigError("send_offsets_to_transaction needs the id of a consumer group")
@@ -141,12 +141,12 @@ class ProducerTransactions(ProducerBase):
             transactions = self._need("send_offsets_to_transaction")
             transactions.check("send_offsets_to_transaction")
             log = self._log()
-            wanted = []
-            for at, offset in given.items():
+            places = []
+            for at, offset in positions.items():
                 topic = log.topic(at[0])
                 place = PartitionOffset(topic.name, topic.topic_id, at[1], offset.offset, offset.metadata)
-                wanted.append(place)
-            transactions.add_offsets(group, group_metadata.membership, wanted)
+                places.append(place)
+            transactions.add_offsets(group, group_metadata.membership, places)
 
     def prepare_transaction(self) -> PreparedTxnState:
         """Make everything of the transaction durable, and leave the decision to another system (KIP-939).

@@ -35,13 +35,13 @@ class TwoPhaseTransactions(TransactionManager):
         """Take the id over; with ``keep_prepared`` together with the transaction that is prepared under it."""
         if keep_prepared:
             self._check_enabled("init_transactions(keep_prepared_transaction=True)")
-        made = super().init(keep_prepared=keep_prepared)
-        producer = made.state.producers.get(self.stamp.producer_id)
+        committed = super().init(keep_prepared=keep_prepared)
+        producer = committed.state.producers.get(self.stamp.producer_id)
         prepared = None if producer is None else producer.prepared
         if prepared is not None and prepared.committed is None:
             self._token = PreparedTxnState(self.stamp.producer_id, prepared.epoch)
             self.state = _S.PREPARED
-        return made
+        return committed
 
     def fail(self, error: EosLogError) -> None:
         """As `TransactionManager.fail`. What is prepared is never aborted because of an error."""
@@ -72,7 +72,7 @@ class TwoPhaseTransactions(TransactionManager):
 
     def complete(self, prepared: PreparedTxnState | str | None) -> None:
         """COMMIT if the token is that of the prepared transaction, else ABORT. Nothing, if none is prepared."""
-        wanted = PreparedTxnState.parse(f"{prepared}" if isinstance(prepared, PreparedTxnState) else prepared)
+        token = PreparedTxnState.parse(f"{prepared}" if isinstance(prepared, PreparedTxnState) else prepared)
         self.check("complete_transaction")
         if self._token is None:
             if self.state is not _S.READY:
@@ -80,13 +80,13 @@ class TwoPhaseTransactions(TransactionManager):
                     f"complete_transaction is not possible: the producer {self._id!r} is {self.state.name}, and its "
                     f"transaction was not prepared; {self.state.value}"
                 )
-            self._check_decided(wanted)
+            self._check_decided(token)
             return
-        self._check_known(wanted, self._token)
-        commit = wanted == self._token
+        self._check_known(token, self._token)
+        commit = token == self._token
         if self.state is (_S.ABORTING if commit else _S.COMMITTING):
             raise IllegalStateError(
-                f"complete_transaction({str(wanted)!r}) is not possible: the producer {self._id!r} is "
+                f"complete_transaction({str(token)!r}) is not possible: the producer {self._id!r} is "
                 f"{self.state.name}; {self.state.value}"
             )
         self._decide(commit=commit)
@@ -111,8 +111,8 @@ class TwoPhaseTransactions(TransactionManager):
         if self.state is _S.PREPARED:
             self._ask(EndTransaction(self.stamp, commit))
             self.state = _S.COMMITTING if commit else _S.ABORTING
-        wanted = TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
-        committed = self._send(wanted, certainly_not=_S.PREPARED)
+        target = TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
+        committed = self._send(target, certainly_not=_S.PREPARED)
         self._token = None
         self._end(committed)
 
@@ -120,35 +120,35 @@ class TwoPhaseTransactions(TransactionManager):
         if not self._may_prepare:
             raise IllegalStateError(f"{call} needs the setting transaction.two.phase.commit.enable=true")
 
-    def _check_decided(self, wanted: PreparedTxnState) -> None:
-        """Nothing is prepared: raise unless ``wanted`` was committed, or is older than one that was aborted."""
+    def _check_decided(self, token: PreparedTxnState) -> None:
+        """Nothing is prepared: raise unless ``token`` was committed, or is older than one that was aborted."""
         state = self._log().follow()
         self._check_epoch(state)
         producer = state.producers.get(self.stamp.producer_id)
         prepared = None if producer is None else producer.prepared
         newest = PreparedTxnState(self.stamp.producer_id, -1 if prepared is None else prepared.epoch)
-        self._check_known(wanted, newest)
-        if prepared is not None and prepared.committed and prepared.decider is None and wanted < newest:
+        self._check_known(token, newest)
+        if prepared is not None and prepared.committed and prepared.decider is None and token < newest:
             # It was committed since the other system had its token, and that comes after all older ones.
             raise InvalidTxnStateError(
-                f"the other system has {f'the token {wanted}' if wanted.has_transaction else 'no token'} of "
+                f"the other system has {f'the token {token}' if token.has_transaction else 'no token'} of "
                 f"transactional.id {self._id!r}, and the log has committed the newer transaction {newest}: the other "
                 "system was put back, from a backup for instance, or this is not its newest token. The log has what "
                 "it has lost. Nothing was changed. Bring its data up to the log's, and store the token "
                 f"{newest} there; then go on"
             )
-        if prepared is not None and wanted == newest and not prepared.committed:
+        if prepared is not None and token == newest and not prepared.committed:
             raise InvalidTxnStateError(
-                f"the prepared transaction {wanted} of transactional.id {self._id!r} was aborted, though its token "
+                f"the prepared transaction {token} of transactional.id {self._id!r} was aborted, though its token "
                 "says that it should be committed: by complete_transaction with an older token or none, by "
                 "abort_transaction, by init_transactions without keep_prepared_transaction, by "
                 "force_terminate_transaction or by fence_producers. Write its records again, then forget the token"
             )
 
-    def _check_known(self, wanted: PreparedTxnState, newest: PreparedTxnState) -> None:
-        if wanted > newest:
+    def _check_known(self, token: PreparedTxnState, newest: PreparedTxnState) -> None:
+        if token > newest:
             raise InvalidTxnStateError(
-                f"the token {wanted} is of no transaction that was prepared here: the newest one of transactional.id "
+                f"the token {token} is of no transaction that was prepared here: the newest one of transactional.id "
                 f"{self._id!r} is {str(newest) if newest.epoch >= 0 else 'none'}. Is the token of another log, or was "
                 "this log restored from a backup? Nothing was changed"
             )

@@ -41,24 +41,26 @@ class Answers:
         self._slots = slots
 
     def settle(self, tickets: Sequence[PendingCommit]) -> bool:
-        """Answer the tickets whose earlier attempts settle it; whether there were any.
+        """Answer the tickets whose outcome earlier attempts have decided. Returns whether there were any.
 
-        The request was found in an entry, or it is lost for good. What is lost and can be done twice is asked again:
-        the rules recognise what was done by sequence, transaction or batch number.
+        The request was found in an entry, or it is lost for good. A lost one that does no harm twice is sent again: the
+        rules recognise by sequence, transaction or batch number what was done already.
         """
         state = self._tail.state
         for ticket in tickets:
-            if not self._found(ticket) and self._in_doubt.is_unresolvable(state, ticket.request_id):
+            if not self._answer_if_logged(ticket) and self._in_doubt.is_unresolvable(
+                state, ticket.request_id
+            ):
                 self._retired(
                     ticket, StorageError("its entry was retired before this process had read it"), state
                 )
         return any(ticket.done for ticket in tickets)
 
-    def _found(self, ticket: PendingCommit) -> bool:
+    def _answer_if_logged(self, ticket: PendingCommit) -> bool:
         """Answer the ticket if its request was found in an entry."""
-        if (found := self._in_doubt.found(ticket.request_id)) is None:
+        if (entry_outcome := self._in_doubt.entry_outcome(ticket.request_id)) is None:
             return False
-        seq, outcome = found
+        seq, outcome = entry_outcome
         if isinstance(outcome, Rejected):
             ticket.error = outcome.error
         else:
@@ -75,20 +77,20 @@ class Answers:
     def slot_taken(self, tickets: Sequence[PendingCommit]) -> None:
         """The slot has an entry, which was read. If it is another process's, ours can never get into it."""
         for ticket in tickets:
-            if self._found(ticket):
+            if self._answer_if_logged(ticket):
                 continue
-            one = ticket.request_id
-            # Unless nothing tells any more whose it was.
-            certain = not self._in_doubt.is_unanswered(one) or not self._in_doubt.is_lost(one)
-            if certain and not self._in_doubt.may_be_taken_along(one, self._tail.state):
-                self._in_doubt.resolve(one)
+            request_id = ticket.request_id
+            # Whether it is known whose entry that is: not if it was retired before this process could read it.
+            certain = not self._in_doubt.is_unanswered(request_id) or not self._in_doubt.is_lost(request_id)
+            if certain and not self._in_doubt.may_be_taken_along(request_id, self._tail.state):
+                self._in_doubt.resolve(request_id)
 
     def failed(self, tickets: Sequence[PendingCommit], error: EosLogError) -> None:
         """The slot could not be filled."""
         for ticket in tickets:
-            one = ticket.request_id
+            request_id = ticket.request_id
             # This create was not done; but an earlier one may be in an entry that was retired before it was read.
-            if self._in_doubt.is_unanswered(one) or self._in_doubt.is_lost(one):
+            if self._in_doubt.is_unanswered(request_id) or self._in_doubt.is_lost(request_id):
                 self.unknown(ticket, error)
             else:
                 ticket.error = error
@@ -143,8 +145,8 @@ class Answers:
         if self._is_settled(ticket):
             return
         # This process could read what it has created itself; but a newer leader may have taken in what was submitted.
-        known = self._tail.ends_at_newer
-        if known and not self._in_doubt.may_come_after(self._tail.state, ticket.request_id):
+        ends_at_newer = self._tail.ends_at_newer
+        if ends_at_newer and not self._in_doubt.may_come_after(self._tail.state, ticket.request_id):
             ticket.error = error
             self._in_doubt.resolve(ticket.request_id)
         else:
@@ -156,8 +158,8 @@ class Answers:
         But earlier ones may be: a copy that was put back holds the entries up to some point. And what was submitted
         may have been read by a leader, which writes it into the log that is there now.
         """
-        one = ticket.request_id
-        if self._in_doubt.may_have_got_in(one) or self._in_doubt.was_submitted(one):
+        request_id = ticket.request_id
+        if self._in_doubt.may_have_got_in(request_id) or self._in_doubt.was_submitted(request_id):
             self.unknown(ticket, error)
         else:
             ticket.error = error

@@ -36,19 +36,19 @@ class DivergenceDetector:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._known: tuple[int, Hashable] = (-1, None)
+        self._last_entry: tuple[int, Hashable] = (-1, None)
         """The number of the entry that was last compared or read, and the identity of its file then."""
         self._pinned: State | None = None
         """In an object store: the state at the last look, of which only the history is kept."""
         self._sure_until = -math.inf
-        self._told: State | None = None
+        self._unread: State | None = None
         """The newest entry that holds a request of this process and was not read yet: of its state only the history."""
-        self._told_identity: Hashable | None = None
+        self._unread_identity: Hashable | None = None
         """Of the file of that entry, when its leader reported it."""
 
     def goes_on_from(self, other: DivergenceDetector) -> None:
         """Take over what ``other`` knows: this process was forked from the process of ``other``."""
-        self._known, self._sure_until, self._pinned = other._known, other._sure_until, other._pinned
+        self._last_entry, self._sure_until, self._pinned = other._last_entry, other._sure_until, other._pinned
 
     def before_reading(self, name: str) -> Hashable | None:
         """The identity of the object, to be asked for before it is read. Raises `ObjectNotFoundError`."""
@@ -61,7 +61,7 @@ class DivergenceDetector:
         the read: while the predecessor is the same file, the log was not put back. Costs a system call in a folder,
         and nothing elsewhere.
         """
-        if self._known[0] == state.seq:
+        if self._last_entry[0] == state.seq:
             self.check(state, away=away)
 
     def has_read(self, state: State, identity: Hashable | None) -> None:
@@ -70,7 +70,7 @@ class DivergenceDetector:
         In an object store that proves no more: other processes may still write in a history that is gone.
         """
         if identity is not None:
-            self._known = state.seq, identity
+            self._last_entry = state.seq, identity
         elif self._pinned is None:
             self._pin(state)
 
@@ -79,16 +79,16 @@ class DivergenceDetector:
         self._pinned = None
         self._sure_until = -math.inf
 
-    def note_told(self, seq: int, lineage: bytes, entries_per_folder: int) -> bool:
+    def note_unread(self, seq: int, lineage: bytes, entries_per_folder: int) -> bool:
         """Entry ``seq`` was not read, but holds a request of this process; whether it is there.
 
         ``lineage`` is the one after it.
         """
         try:
-            self._told_identity = self._store.identity(paths.entry(seq, entries_per_folder))
+            self._unread_identity = self._store.identity(paths.entry(seq, entries_per_folder))
         except ObjectNotFoundError:
             return False
-        self._told = replace(EMPTY, seq=seq, lineage=lineage, entries_per_folder=entries_per_folder)
+        self._unread = replace(EMPTY, seq=seq, lineage=lineage, entries_per_folder=entries_per_folder)
         return True
 
     def is_undisturbed(self, state: State) -> bool:
@@ -97,38 +97,38 @@ class DivergenceDetector:
         Raises `DivergedLogError` if that is the one that led to ``state``, and it is gone or another one. If it is one
         that this process has not read, reading on tells.
         """
-        if self._told is None:
+        if self._unread is None:
             self.check(state)
             return True
         try:
-            name = paths.entry(self._told.seq, self._told.entries_per_folder)
-            return self._store.identity(name) == self._told_identity
+            name = paths.entry(self._unread.seq, self._unread.entries_per_folder)
+            return self._store.identity(name) == self._unread_identity
         except ObjectNotFoundError:
             return False
 
     @property
     def has_unread(self) -> bool:
         """Whether an entry that holds a request of this process was not read yet."""
-        return self._told is not None
+        return self._unread is not None
 
-    def check_told(self, state: State) -> None:
+    def check_unread(self, state: State) -> None:
         """Raise `DivergedLogError` if ``state`` has gone past the entry that was told of, in another history."""
-        if self._told is not None and self._told.seq <= state.seq:
-            if not is_in_history(state, self._told):
-                self._refuse(self._told, f"entry {self._told.seq} is another one now")
-            self._told = None
+        if self._unread is not None and self._unread.seq <= state.seq:
+            if not is_in_history(state, self._unread):
+                self._refuse(self._unread, f"entry {self._unread.seq} is another one now")
+            self._unread = None
 
     def check_end(self, state: State) -> None:
         """The log ends with ``state``: raise `DivergedLogError` if it did not come to the entry that was told of."""
-        if self._told is None:
+        if self._unread is None:
             return
         name = paths.entry(state.seq + 1, state.entries_per_folder)
         try:
-            self._store.size(paths.entry(self._told.seq, state.entries_per_folder))
+            self._store.size(paths.entry(self._unread.seq, state.entries_per_folder))
         except ObjectNotFoundError as error:
-            self._refuse(self._told, f"entry {self._told.seq} is not there any more", error)
+            self._refuse(self._unread, f"entry {self._unread.seq} is not there any more", error)
         raise StoreUnavailableError(
-            f"{self._store.url}/{name} cannot be read, but entry {self._told.seq} is there: the store does not show "
+            f"{self._store.url}/{name} cannot be read, but entry {self._unread.seq} is there: the store does not show "
             "its own objects. Look at its caching"
         )
 
@@ -146,14 +146,14 @@ class DivergenceDetector:
             if identity is None:
                 self._check_far(state, away, at_once=at_once)
                 return
-            if (state.seq, identity) != self._known:
+            if (state.seq, identity) != self._last_entry:
                 if away() and self._is_covered(state.seq):
                     return  # Its name may have been deleted, and filled again by a process that slept as well.
                 self._compare(state, name)
         except ObjectNotFoundError as error:
             self._missing(state, error, away=away)
             return
-        self._known = state.seq, identity
+        self._last_entry = state.seq, identity
 
     def _check_far(self, state: State, away: Callable[[], bool], *, at_once: bool) -> None:
         """Look at the entry that was the newest one at the last look.
@@ -185,7 +185,7 @@ class DivergenceDetector:
     def _missing(self, state: State, error: ObjectNotFoundError, *, away: Callable[[], bool]) -> None:
         if away() and self._is_covered(state.seq):
             return  # Its name was deleted long after it was retired: this process goes on from a snapshot.
-        if self._known[0] != state.seq and self._pinned is None and self._is_a_copy(state):
+        if self._last_entry[0] != state.seq and self._pinned is None and self._is_a_copy(state):
             return
         self._refuse(state, f"entry {state.seq} is not there any more", error)
 
@@ -203,7 +203,7 @@ class DivergenceDetector:
             self._refuse(state, f"entry {seq}, which was just created, is not there any more", error)
         if identity is not None:
             self.check(state, away=away)
-            self._known = seq, identity
+            self._last_entry = seq, identity
         elif self._sure_until == -math.inf:  # It has just opened the log, or made it.
             self._sure_until = self._clock.monotonic() + EVERY_S
 
@@ -220,19 +220,19 @@ class DivergenceDetector:
             self._refuse(state, f"entry {state.seq} is another one now")
 
     def _is_covered(self, seq: int) -> bool:
-        found = (paths.snapshot_seq(info.name) for info in self._store.list(paths.SNAPSHOTS))
-        return any(at is not None and at > seq for at in found)
+        snapshot_seqs = (paths.snapshot_seq(info.name) for info in self._store.list(paths.SNAPSHOTS))
+        return any(at is not None and at > seq for at in snapshot_seqs)
 
     def _is_in_newest_snapshot(self, then: State, state: State) -> bool:
         """Whether the newest snapshot is of the history of ``state``, and covers the entry of the last look.
 
-        That entry may be one of many that this process has applied within a minute, retired by others, and its name
-        deleted a day later: it says nothing of the newest entry.
+        This process may have applied many entries since that look, within a minute. Others may have retired the entry
+        of the look, and deleted its name a day later. So its absence says nothing of the newest entry.
         """
         snapshot = newest_snapshot(self._store) if then.seq < state.seq else None
         if snapshot is None or snapshot.seq <= then.seq:
             return False
-        older, newer = sorted((snapshot, state), key=lambda one: one.seq)
+        older, newer = sorted((snapshot, state), key=lambda history: history.seq)
         return is_in_history(newer, older)
 
     def _is_a_copy(self, state: State) -> bool:
@@ -243,9 +243,9 @@ class DivergenceDetector:
             return True
         return False
 
-    def _refuse(self, state: State, what: str, cause: BaseException | None = None) -> NoReturn:
+    def _refuse(self, state: State, problem: str, cause: BaseException | None = None) -> NoReturn:
         raise DivergedLogError(
-            f"{self._store.url}: {what}, though this process has applied entries up to {state.seq}. The log was put "
+            f"{self._store.url}: {problem}, though this process has applied entries up to {state.seq}. The log was put "
             "back from a copy, replaced, removed or unmounted under it. Nothing of this call is in the log that is "
             "there now, and what was written since that copy was made is lost. Open the log again: close this client "
             "and make a new one"

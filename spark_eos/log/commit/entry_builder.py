@@ -64,7 +64,7 @@ class EntryBuilder:
     """
 
     state: State
-    seen: ClockReading
+    as_of: ClockReading
     tickets: list[PendingCommit] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
     results: list[tuple[Any, ...]] = field(default_factory=list)

@@ -174,13 +174,13 @@ class CommitGroup:
             self._channel.note_entry(seq)
 
     def catch_up(self) -> int:
-        """Take over what was announced; the newest entry of which that says that it is durable, or -1.
+        """Take over the entries that were announced, which are durable. Returns the newest one, or -1 for none.
 
         Where the bytes are near, they are read from the store. Raises `UnsupportedVersionError` if what the store
         has there is of a newer version.
         """
         assert self._channel is not None
-        known = -1
+        durable_seq = -1
         while (data := self._channel.published(self._tail.state.seq + 1)) is not None:
             seq = self._tail.state.seq + 1
             try:
@@ -195,12 +195,12 @@ class CommitGroup:
                     break
             except EosLogError:
                 break  # The store is asked before anything rests on it.
-            known = seq
+            durable_seq = seq
             if seq % _SIGN_ENTRIES == 0:
                 self._channel.keep_lead()
-        if known >= 0:
+        if durable_seq >= 0:
             self.note_news()
-        return known
+        return durable_seq
 
     def _take_from_log(self, seq: int) -> bool:
         """Take over entry ``seq``, the next one, of which it was said that it is there; whether it is."""
@@ -246,11 +246,11 @@ class CommitGroup:
     # -- Requests that the leader is to write -----------------------------------------------------------
 
     def submit(self, requests: Sequence[Request], newest: int = -1, lineage: bytes = b"") -> bool:
-        """Let the leader read ``requests``, and no others of this process; whether that was done for certain.
+        """Let the leader read ``requests``, and no others of this process. Returns whether that was done for certain.
 
-        None of them is in an entry that this process knows, or up to entry ``newest``, which was there before they
-        were made; ``lineage`` is the one after it. If they cannot be submitted, as they are too large or cannot be
-        encoded, nothing is recorded for them.
+        None of them is in an entry that this process knows. Nor are they in an entry up to ``newest``, which was there
+        before they were made; ``lineage`` is the lineage after it. Nothing is recorded for requests that cannot be
+        submitted, as they are too large or cannot be encoded.
         """
         assert self._channel is not None
         state = self._tail.state
@@ -261,17 +261,17 @@ class CommitGroup:
             return False
         # From here on others may see them, whether that fails or is interrupted.
         self._in_doubt.record_submission(requests, slot)
-        wanted = {request.request_id: request.actions for request in requests}
+        mailbox = {request.request_id: request.actions for request in requests}
         reach = self._channel.reach
-        if wanted == self._mailbox and slot - self._mailbox_slot < (reach or REMEMBERED) // 2:
+        if mailbox == self._mailbox and slot - self._mailbox_slot < (reach or REMEMBERED) // 2:
             return True
-        dropped = self._mailbox.keys() - wanted
-        self._mailbox = {**self._mailbox, **wanted}
+        dropped = self._mailbox.keys() - mailbox
+        self._mailbox = {**self._mailbox, **mailbox}
         if reach is not None:
             self._until = slot + reach - 1
         if not self._channel.submit(data):
             return False
-        self._mailbox, self._mailbox_slot = wanted, slot
+        self._mailbox, self._mailbox_slot = mailbox, slot
         self._in_doubt.record_withdrawal(dropped, self._until)
         return True
 
@@ -291,19 +291,19 @@ class CommitGroup:
         may come back to it.
         """
         added: list[Request] = []
-        told: list[Report] = []
+        reports: list[Report] = []
         left = MAX_SUBMISSION_BYTES
-        known: dict[int, set[bytes] | None] = {}
+        ids_by_slot: dict[int, set[bytes] | None] = {}
         ids = {request.request_id for request in own}
         for slot, offered, size in self._submissions(state):
-            if slot not in known:
-                known[slot] = self._tail.ids_from(slot)
-            seen = known[slot]
-            if seen is None or size > left:
+            if slot not in ids_by_slot:
+                ids_by_slot[slot] = self._tail.ids_from(slot)
+            logged_ids = ids_by_slot[slot]
+            if logged_ids is None or size > left:
                 continue
             before = len(added)
             for request in offered:
-                if request.request_id in seen:
+                if request.request_id in logged_ids:
                     continue
                 if request.request_id in ids:
                     continue
@@ -313,9 +313,9 @@ class CommitGroup:
                     state = after
                     ids.add(request.request_id)
                     added.append(request)
-                    told.append(Report(request.request_id, request.actions, outcome.results))
+                    reports.append(Report(request.request_id, request.actions, outcome.results))
             left -= size if len(added) > before else 0
-        return state, added, told
+        return state, added, reports
 
     def _is_too_late(self, submitted: int, slot: int) -> bool:
         """Whether ``slot`` is past those that a submission for slot ``submitted`` may be in."""
@@ -332,8 +332,8 @@ class CommitGroup:
         seq = state.seq + 1
         for data in self._channel.submissions():
             slot = int.from_bytes(data[:8], "big")
-            # Its owner knows of an entry here that this process has not read, or that is gone with another history:
-            # in an entry before the one that it names no leader would look for it.
+            # Later than the next slot: its owner has read an entry that this process has not read, or that was in
+            # another history. No leader looks for a request in an entry before the slot that its submission names.
             if slot > seq or self._is_too_late(slot, seq):
                 continue
             with suppress(EosLogError):  # It may be half written, or by a newer version.

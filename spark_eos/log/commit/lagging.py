@@ -7,8 +7,8 @@ leader judges them by the rules, and reports what came of them (`spark_eos.log.c
 *Proposals.* A lagging process drafts on the state that it has read last, with its own requests since. It knows nothing
 newer, but its own producers change by its own requests alone, so its drafts fit. If not, the leader leaves them out.
 
-*Only "yes" is taken over.* Whatever else happens, the process reads the log to its end before it answers: a draft is
-refused, a request is not in the next entries, the leader is silent, an attempt is repeated.
+*Only "yes" is taken over.* In all other cases the process reads the log to its end before it answers: if a draft is
+refused, a request is not in the next entries, the leader is silent, or an attempt is repeated.
 
 *Slots.* A request that was made when entry N was known to be there is in no entry up to N. So it is submitted for slot
 N + 1, though its process has not read so far.
@@ -53,7 +53,7 @@ class _Reported(NamedTuple):
 
     ticket: PendingCommit
     request: Request
-    found: Found
+    report: Found
 
 
 class LaggingWriter:
@@ -83,7 +83,7 @@ class LaggingWriter:
         self._lineage = b""
         self._own: list[tuple[int, Request]] = []
         """The requests of this process in entries that it has not read, with the entries."""
-        self._told = b""
+        self._report = b""
         self._is_news = False
         """Whether that was another report than at the look before."""
         self._read, self._drafted = -1, EMPTY
@@ -103,7 +103,7 @@ class LaggingWriter:
         base = self._tail.state
         if (state := self._with_own(base)) is None:
             return False
-        draft = EntryBuilder(state, self._tail.seen)
+        draft = EntryBuilder(state, self._tail.as_of)
         for ticket in tickets:
             if ticket.alone or draft.add(ticket, self._time.stamp) is not None:
                 return False
@@ -127,7 +127,7 @@ class LaggingWriter:
         """
         if self._read == base.seq:
             return self._drafted
-        self._own = [one for one in self._own if one[0] > base.seq]
+        self._own = [logged for logged in self._own if logged[0] > base.seq]
         state = judged_by(base)
         for _, request in self._own:
             state, outcome = apply(state, request)
@@ -139,7 +139,7 @@ class LaggingWriter:
         """Whether this process need not read what the others write, for what the tickets ask for."""
         if any(ticket.request_id in self._in_doubt for ticket in tickets) or not self._look():
             return False
-        if self._newest - self._led < self._lag.after or mean_requests(self._told) < self._lag.requests:
+        if self._newest - self._led < self._lag.after or mean_requests(self._report) < self._lag.requests:
             return False
         since = max(self._tail.state.seq, self._skipped_at)
         if self._newest - since >= self._lag.skips and not self._in_doubt.ids:
@@ -171,29 +171,29 @@ class LaggingWriter:
 
     def _look(self) -> bool:
         """Read what leaders reported last; whether they did of late."""
-        told = self._group.outcomes()
-        if told is None:
+        report = self._group.outcomes()
+        if report is None:
             return False
-        self._is_news = told is not self._told
-        self._told = told
-        self._newest, self._lineage = read_newest(told)
+        self._is_news = report is not self._report
+        self._report = report
+        self._newest, self._lineage = read_newest(report)
         return True
 
     def _reported(self, draft: EntryBuilder) -> list[_Reported]:
         """The requests of the draft that leaders reported to be in the log."""
         return [
-            _Reported(ticket, request, found)
+            _Reported(ticket, request, report)
             for ticket, request in zip(draft.tickets, draft.requests, strict=True)
-            if (found := read_results(self._told, request.request_id, request.actions)) is not None
+            if (report := read_results(self._report, request.request_id, request.actions)) is not None
         ]
 
     def _answer(self, draft: EntryBuilder, reported: Iterable[_Reported]) -> bool:
         """Answer the tickets that leaders reported to be in the log; whether there are any."""
-        for ticket, request, found in reported:
-            if not self._tail.note_told(found.seq, found.lineage):
+        for ticket, request, report in reported:
+            if not self._tail.note_unread(report.seq, report.lineage):
                 break
-            self._own.append((found.seq, request))
-            results, state = found.results, draft.state
-            ticket.result = Committed(found.seq, results, state, ticket.request_id, is_lagging=True)
+            self._own.append((report.seq, request))
+            results, state = report.results, draft.state
+            ticket.result = Committed(report.seq, results, state, ticket.request_id, is_lagging=True)
             self._in_doubt.resolve(ticket.request_id)
         return any(ticket.done for ticket in draft.tickets)

@@ -248,8 +248,8 @@ class Committer(OfOneProcess):
         elif isinstance(sent, EosLogError):
             self._answers.failed(draft.tickets, sent)
         # If others may have gone past the slot long ago, the state tells whether it was done.
-        elif not self._tail.is_covered_by_snapshot(entry.seq, draft.seen):
-            self._tail.check_created(draft.state, entry.seq, draft.seen)
+        elif not self._tail.is_covered_by_snapshot(entry.seq, draft.as_of):
+            self._tail.check_created(draft.state, entry.seq, draft.as_of)
             self._answers.created(draft, entry.seq, state)
             self._slots.filled(entry.seq, len(draft.requests), len(draft.tickets))
             self._alone = not self._store.requests_are_free and self._tail.applied == self._alone_since
@@ -265,19 +265,19 @@ class Committer(OfOneProcess):
     def _drafted(self, tickets: list[PendingCommit]) -> EntryBuilder | None:
         """Draft an entry on the state at hand; None after what is newer was learned, or if all have their answer."""
         now, age_s = self._clock.monotonic(), self._tail.age_s
-        seen, state = self._tail.seen, self._tail.state
+        as_of, state = self._tail.as_of, self._tail.state
         if min(now - self._used_s, age_s) > (ALONE_S if self._alone else IDLE_S):
             # A create at a slot of long ago would be refused, and what is in it may be retired.
-            seen, state = self._tail.clock_reading(), self._slots.follow()
+            as_of, state = self._tail.clock_reading(), self._slots.follow()
         self._used_s = now
         if earlier := [ticket.request_id for ticket in tickets if ticket.request_id in self._in_doubt]:
             if not all(map(self._in_doubt.is_submitted, earlier)):
                 # It may have got into the log since.
-                seen, state = self._tail.clock_reading(), self._slots.follow()
+                as_of, state = self._tail.clock_reading(), self._slots.follow()
                 self._in_doubt.record_read(state)
             if self._answers.settle(tickets):
                 return None
-        draft, refused = self._draft(EntryBuilder(state, seen), tickets)
+        draft, refused = self._draft(EntryBuilder(state, as_of), tickets)
         if refused and self._slots.follow().seq != state.seq:
             return None  # It was refused, or found done, on a state that is not the newest: ask again.
         if self._may_have_been_taken_along([ticket.request_id for ticket, _ in refused], draft):
@@ -307,11 +307,11 @@ class Committer(OfOneProcess):
             self._group.withdraw()
             return not any(map(self._in_doubt.is_submitted, refused))
         state = self._tail.state
-        if not any(self._in_doubt.is_settled_by_filling(one, state) for one in refused):
+        if not any(self._in_doubt.is_settled_by_filling(request_id, state) for request_id in refused):
             return False
         now = self._time.stamp(state)
         nothing = Request(self._clock.unique(), now.timestamp_ms, (), "to fill the slot", now.clock_checked)
-        filler = EntryBuilder(state, draft.seen, requests=[nothing])
+        filler = EntryBuilder(state, draft.as_of, requests=[nothing])
         filler.state, _ = apply(filler.state, nothing)  # It moves the log's time on.
         self._create(filler)
         return self._tail.state.seq > state.seq

@@ -57,34 +57,36 @@ def with_entry(earlier: bytes, seq: int, lineage: bytes, requests: Sequence[Repo
     It holds so many more that are the leader's ``own``.
     """
     lines = [line for line in earlier.split(b"\n")[-KEPT + 1 :] if -1 < _number(line) < seq]
-    told = {one.request_id.hex(): _written(one) for one in requests if are_reportable(one.actions)}
-    parts = (seq, len(requests) + own, lineage.hex().encode(), json.dumps(told).encode())
+    results_by_id = {
+        report.request_id.hex(): _written(report) for report in requests if are_reportable(report.actions)
+    }
+    parts = (seq, len(requests) + own, lineage.hex().encode(), json.dumps(results_by_id).encode())
     return b"\n".join([*lines, b"%d %d %s %s" % parts])
 
 
-def read_newest(told: bytes) -> tuple[int, bytes]:
+def read_newest(report: bytes) -> tuple[int, bytes]:
     """The newest entry that has a line, and the lineage after it; -1 if there is none."""
     try:
-        number, _, lineage, _ = told[told.rfind(b"\n") + 1 :].split(b" ", 3)
+        number, _, lineage, _ = report[report.rfind(b"\n") + 1 :].split(b" ", 3)
         return int(number), bytes.fromhex(lineage.decode())
     except ValueError:
         return -1, b""
 
 
-def mean_requests(told: bytes) -> float:
+def mean_requests(report: bytes) -> float:
     """How many requests the entries hold that have a line, in the mean."""
-    counts = [_number(line.partition(b" ")[2]) for line in told.split(b"\n")]
+    counts = [_number(line.partition(b" ")[2]) for line in report.split(b"\n")]
     return sum(counts) / len(counts)
 
 
-def read_results(told: bytes, request_id: bytes, actions: Sequence[Action]) -> Found | None:
+def read_results(report: bytes, request_id: bytes, actions: Sequence[Action]) -> Found | None:
     """What was reported of a request with these ``actions``; None if nothing was."""
-    at = told.find(request_id.hex().encode())
+    at = report.find(request_id.hex().encode())
     if at < 0:
         return None
-    start, end = told.rfind(b"\n", 0, at) + 1, told.find(b"\n", at)
+    start, end = report.rfind(b"\n", 0, at) + 1, report.find(b"\n", at)
     try:
-        number, _, lineage, results = told[start : end if end >= 0 else len(told)].split(b" ", 3)
+        number, _, lineage, results = report[start : end if end >= 0 else len(report)].split(b" ", 3)
         written = json.loads(results)[request_id.hex()]
         read = tuple(_answer(action).read(result) for action, result in zip(actions, written, strict=True))
         return Found(int(number), bytes.fromhex(lineage.decode()), read)
@@ -92,8 +94,10 @@ def read_results(told: bytes, request_id: bytes, actions: Sequence[Action]) -> F
         return None  # By another version. The log tells.
 
 
-def _written(one: Report) -> list[Any]:
-    return [_answer(action).write(result) for action, result in zip(one.actions, one.results, strict=True)]
+def _written(report: Report) -> list[Any]:
+    return [
+        _answer(action).write(result) for action, result in zip(report.actions, report.results, strict=True)
+    ]
 
 
 def _answer(action: Action) -> Any:

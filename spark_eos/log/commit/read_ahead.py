@@ -42,33 +42,35 @@ class ReadAhead:
         self._store = store
         self._make_pool = make_pool
         self._clock = clock
-        self._found: dict[int, tuple[float, Future[pa.Buffer]]] = {}
+        self._reads: dict[int, tuple[float, Future[pa.Buffer]]] = {}
 
     def read(self, seq: int, newest: int, entries_per_folder: int) -> pa.Buffer:
         """Entry ``seq``, and begin to read the next ones up to ``newest``, which are said to be there."""
         now = self._clock.monotonic()
-        self._found = {
-            one: found for one, found in self._found.items() if one >= seq and now - found[0] <= _BELIEVED_S
+        self._reads = {
+            entry_seq: begun
+            for entry_seq, begun in self._reads.items()
+            if entry_seq >= seq and now - begun[0] <= _BELIEVED_S
         }
-        if seq not in self._found and newest > seq:
+        if seq not in self._reads and newest > seq:
             self._begin(range(seq, min(newest + 1, seq + AHEAD)), entries_per_folder, now)
-        if seq in self._found:
+        if seq in self._reads:
             try:
-                return self._found.pop(seq)[1].result()
+                return self._reads.pop(seq)[1].result()
             except ObjectNotFoundError:
                 self.forget()  # It may have come since.
         return self._store.read(paths.entry(seq, entries_per_folder))
 
     def forget(self) -> None:
         """What was read so far may be of long ago."""
-        self._found = {}
+        self._reads = {}
 
     def _begin(self, seqs: range, entries_per_folder: int, now: float) -> None:
         pool = self._make_pool(len(seqs), "read-ahead")
         for seq in seqs:
-            if seq not in self._found:
+            if seq not in self._reads:
                 with suppress(RuntimeError):  # The interpreter ends: one is read after the other.
-                    self._found[seq] = (
+                    self._reads[seq] = (
                         now,
                         pool.submit(self._store.read, paths.entry(seq, entries_per_folder)),
                     )

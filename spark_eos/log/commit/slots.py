@@ -117,10 +117,10 @@ class Slots:
                 self.counts.conflicts += 1
                 self._group.note_contention()
                 self.catch_up()
-                seen = self._tail.state.seq >= seq
-                if not (seen and self._store.has_exact_conflicts):
+                is_read = self._tail.state.seq >= seq
+                if not (is_read and self._store.has_exact_conflicts):
                     self._in_doubt.record_lost_reply(own)  # It may have met its own object.
-                if seen:
+                if is_read:
                     self._durable = seq
                     self._group.note_entry(self._tail.state.seq)
                     return TAKEN

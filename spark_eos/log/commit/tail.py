@@ -4,9 +4,9 @@ An entry that a snapshot covers may be retired: it is empty then, and its name s
 slept for any time, and reads on or writes where it stood, meets the empty entry and goes on from the newest snapshot.
 
 The names of retired entries may be deleted in the end (`spark_eos.maintenance.name_deletion`), a day after they were
-retired at the earliest. A process that was away for more than an hour, by any of its clocks, believes nothing that it
-finds where it stood, be it an entry, a free slot, or that it could fill the slot, before it has looked whether a newer
-snapshot covers that slot.
+retired at the earliest. So a process that was away for more than an hour, by any of its clocks, first looks whether a
+newer snapshot covers the slot where it stood. Before that it believes neither an entry in that slot, nor that the slot
+is free, nor that it has filled it.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Tail:
         """The slot whose entry could not be read, as a newer version has written it."""
         self.applied = 0
         """Entries that were read, which others wrote, or this process without hearing so."""
-        self._seen = self.clock_reading()
+        self._as_of = self.clock_reading()
         """Before the request that told that the state was the newest one, or that it had a successor."""
 
     @property
@@ -112,19 +112,19 @@ class Tail:
         with self._lock:
             opening = self._state.seq < 0
             if opening:
-                self._seen = self.clock_reading()
+                self._as_of = self.clock_reading()
                 self._state = newest_snapshot(self._store) or self._state
             left = _FEW
             while True:
-                asked = self.clock_reading()
+                reading = self.clock_reading()
                 data = self._read(self._state.seq + 1, identify=left > 0)
-                if self._skipped_ahead(asked) or (data is None and opening and self._has_become_a_log()):
+                if self._skipped_ahead(reading) or (data is None and opening and self._has_become_a_log()):
                     continue
-                self._seen = asked
+                self._as_of = reading
                 if data is None:
                     self._divergence.check_end(self._state)
                     self._divergence.check(self._state)
-                    self._newest_s = asked.monotonic_s
+                    self._newest_s = reading.monotonic_s
                     return self._state
                 if data:
                     self._divergence.before_applying(self._state, self._was_away)
@@ -142,7 +142,7 @@ class Tail:
         """Take over the state after ``entry``, which this process has created itself, ``since`` when it tried to."""
         with self._lock:
             if self._state.seq == entry.seq - 1:
-                self._seen = since
+                self._as_of = since
                 self._newest_s = since.monotonic_s
                 self._take(state, entry, created=True)
 
@@ -154,16 +154,19 @@ class Tail:
         with self._lock:
             self._divergence.check(self._state, away=self._was_away, at_once=at_once)
 
-    def check_created(self, before: State, seq: int, seen: ClockReading) -> None:
-        """The same for the one after which this process has just created entry ``seq``, drafted at ``seen``."""
+    def check_created(self, before: State, seq: int, as_of: ClockReading) -> None:
+        """The same for the entry before entry ``seq``, which this process has just created.
+
+        ``as_of``: when the state of its draft was known to be the newest one.
+        """
         with self._lock:
-            self._divergence.created(before, seq, away=lambda: self._is_long_ago(seen))
+            self._divergence.created(before, seq, away=lambda: self._is_long_ago(as_of))
 
     def take(self, entry: Entry) -> None:
         """Take over an entry that this process was told of, as if it had read it from the store."""
         with self._lock:
             if self._state.seq == entry.seq - 1:
-                self._seen = self.clock_reading()
+                self._as_of = self.clock_reading()
                 self._apply(entry)
 
     def ids_from(self, seq: int) -> set[bytes] | None:
@@ -171,7 +174,7 @@ class Tail:
         with self._lock:
             if seq <= self._state.seq and (not self._recent or self._recent[0][0] > seq):
                 return None
-            return {one for at, ids in self._recent if at >= seq for one in ids}
+            return {request_id for at, ids in self._recent if at >= seq for request_id in ids}
 
     @property
     def age_s(self) -> float:
@@ -185,7 +188,7 @@ class Tail:
 
     def goes_on_from(self, other: Tail) -> None:
         """It was made with the state of ``other``: take over when that was seen, and in which file."""
-        self._seen = other._seen
+        self._as_of = other._as_of
         self._divergence.goes_on_from(other._divergence)
 
     def clock_reading(self) -> ClockReading:
@@ -193,17 +196,17 @@ class Tail:
         return ClockReading(self._clock.monotonic(), self._clock.now_ms() / 1000)
 
     @property
-    def seen(self) -> ClockReading:
+    def as_of(self) -> ClockReading:
         """When this process last knew the state to be the newest. To be asked for before the state is."""
-        return self._seen
+        return self._as_of
 
-    def is_covered_by_snapshot(self, seq: int, seen: ClockReading) -> bool:
-        """Whether a snapshot covers a slot that this process has just filled, and was last ``seen`` free long ago.
+    def is_covered_by_snapshot(self, seq: int, as_of: ClockReading) -> bool:
+        """Whether a snapshot covers a slot that this process has just filled, and last saw free (``as_of``) long ago.
 
         It may have been filled before, retired and deleted, or others went on while the reply was on its way:
         nothing tells. So what is in doubt counts as lost (`InDoubtRequests.is_lost`).
         """
-        if not self._is_long_ago(seen):
+        if not self._is_long_ago(as_of):
             return False
         snapshot = newest_snapshot(self._store)
         if snapshot is None or snapshot.seq < seq:
@@ -212,13 +215,13 @@ class Tail:
             self._install_snapshot(snapshot if snapshot.seq > self._state.seq else self._state)
         return True
 
-    def note_told(self, seq: int, lineage: bytes) -> bool:
+    def note_unread(self, seq: int, lineage: bytes) -> bool:
         """An entry that this process has not read holds a request of its own; whether it is there.
 
         It is to be there when this process reads on.
         """
         with self._lock:
-            return seq <= self._state.seq or self._divergence.note_told(
+            return seq <= self._state.seq or self._divergence.note_unread(
                 seq, lineage, self._state.entries_per_folder
             )
 
@@ -242,11 +245,11 @@ class Tail:
         What is in the entries between stays unread: of a request that may be in one of them only the state would tell.
         """
         with self._lock:
-            asked = self.clock_reading()
+            reading = self.clock_reading()
             snapshot = newest_snapshot(self._store)
             if snapshot is not None and snapshot.seq > self._state.seq:
                 self._install_snapshot(snapshot)
-                self._seen = asked
+                self._as_of = reading
 
     @property
     def was_away(self) -> bool:
@@ -254,12 +257,12 @@ class Tail:
         return self._was_away()
 
     def _was_away(self) -> bool:
-        return self._is_long_ago(self._seen)
+        return self._is_long_ago(self._as_of)
 
-    def _is_long_ago(self, seen: ClockReading) -> bool:
+    def _is_long_ago(self, reading: ClockReading) -> bool:
         return any(
             now - then > self._environment.away_s
-            for now, then in zip(self.clock_reading(), seen, strict=True)
+            for now, then in zip(self.clock_reading(), reading, strict=True)
         )
 
     def _has_become_a_log(self) -> bool:
@@ -273,15 +276,15 @@ class Tail:
         self._install_snapshot(snapshot)
         return True
 
-    def _skipped_ahead(self, asked: ClockReading) -> bool:
+    def _skipped_ahead(self, reading: ClockReading) -> bool:
         """Whether this process was away, and goes on from a snapshot that has gone past it."""
-        if not self._is_long_ago(self._seen):
+        if not self._is_long_ago(self._as_of):
             return False
         snapshot = newest_snapshot(self._store)
         if snapshot is None or snapshot.seq <= self._state.seq:
             return False
         self._install_snapshot(snapshot)
-        self._seen = asked
+        self._as_of = reading
         return True
 
     def _apply(self, entry: Entry) -> None:
@@ -292,7 +295,7 @@ class Tail:
         self._take(state, entry, created=False)
 
     def _take(self, state: State, entry: Entry, *, created: bool) -> None:
-        self._divergence.check_told(state)
+        self._divergence.check_unread(state)
         self._state = state
         self._recent.append((entry.seq, tuple(request.request_id for request in entry.requests)))
         if self._passed is not None and is_boundary(state, state.seq):
@@ -313,7 +316,7 @@ class Tail:
 
     def _install_snapshot(self, snapshot: State) -> None:
         """Go on from a snapshot. Raises `DivergedLogError` if it is of a history without the newest entry here."""
-        self._divergence.check_told(snapshot)
+        self._divergence.check_unread(snapshot)
         if not is_in_history(snapshot, self._state):
             raise DivergedLogError(
                 f"{self._store.url}: entry {self._state.seq}, which this process has applied, is not in the history of "
@@ -346,7 +349,7 @@ class Tail:
             with paused(when=data.size > LARGE_BYTES):
                 entry = self._environment.decode(data, seq, f"{self._store.url}/{name}")
         except UnsupportedVersionError:
-            if not self._is_long_ago(self._seen):  # Else another one may have been there before.
+            if not self._is_long_ago(self._as_of):  # Else another one may have been there before.
                 self._newer = seq
             raise
         self._identity = identity

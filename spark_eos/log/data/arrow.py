@@ -62,16 +62,16 @@ def bytes_of_rows(column: pa.Array) -> Bytes:
     A null has none; text and bytes have as many as there are; all else is as wide as its type. In lists, maps and
     structs each text, bytes and list has 4 more, for its length, and a null is as wide as its type.
     """
-    found: Bytes
+    sizes: Bytes
     if _is_text(column.type):
-        found = np.diff(_offsets(column))
+        sizes = np.diff(_offsets(column))
     else:
-        found = _ends(column)
-        if not isinstance(found, int):
-            found = np.diff(found) - (0 if pa.types.is_struct(column.type) else _LENGTH_BYTES)
+        sizes = _ends(column)
+        if not isinstance(sizes, int):
+            sizes = np.diff(sizes) - (0 if pa.types.is_struct(column.type) else _LENGTH_BYTES)
     if column.null_count:
-        found = found * np.from_dlpack(column.is_valid().cast(pa.int64()))
-    return found
+        sizes = sizes * np.from_dlpack(column.is_valid().cast(pa.int64()))
+    return sizes
 
 
 def _ends(column: pa.Array) -> Bytes:
@@ -79,9 +79,9 @@ def _ends(column: pa.Array) -> Bytes:
     types, type_, count = pa.types, column.type, len(column)
     if types.is_struct(type_):
         parts = [_ends(column.field(at)) for at in range(type_.num_fields)]
-        if all(isinstance(one, int) for one in parts):
+        if all(isinstance(part, int) for part in parts):
             return int(sum(parts))
-        return sum((_risen(one, count) for one in parts), np.zeros(count + 1, np.int64))
+        return sum((_risen(part, count) for part in parts), np.zeros(count + 1, np.int64))
     if not _is_text(type_) and not types.is_list(type_) and not types.is_map(type_):
         return max(int(type_.bit_width) // 8, 1)
     offsets = _offsets(column)

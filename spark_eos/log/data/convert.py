@@ -71,9 +71,9 @@ class RowConverter:
         ]
         for at in self._layout.timed:
             array = columns[at]
-            if array is not None and (found := outside(array)) is not None:
+            if array is not None and (time := outside(array)) is not None:
                 raise InvalidRecordError(
-                    f"column {self._layout.physical.field(at).name!r} of topic {self._topic!r}: {found} lies outside "
+                    f"column {self._layout.physical.field(at).name!r} of topic {self._topic!r}: {time} lies outside "
                     "of the years 1 to 9999. Not every reader could show it; send it as a number or a text"
                 )
         headers = columns[self._headers_at] if self._layout.is_kafka else None
@@ -82,9 +82,9 @@ class RowConverter:
                 f"row {before + row} of those for topic {self._topic!r} has a header that is null or has no name "
                 "(column 'headers'). Leave it out of the list"
             )
-        given = columns[self._time_at]
-        if self._times is not None and given is not None:
-            self._times.check_column(given)
+        times = columns[self._time_at]
+        if self._times is not None and times is not None:
+            self._times.check_column(times)
         if self._keys_at and batch.num_rows:
             self._check_keys(columns, before)
         if self._limit is not None:
@@ -103,10 +103,10 @@ class RowConverter:
     def _match(self, schema: pa.Schema) -> list[int | None]:
         """Where in ``schema`` each stored column is; None if it is not there."""
         expected = self._layout.physical
-        names, known = schema.names, set(expected.names)
+        names, stored_names = schema.names, set(expected.names)
         at = {name: position for position, name in enumerate(names)}
         for position, name in enumerate(names):
-            if name not in known:
+            if name not in stored_names:
                 raise SchemaMismatchError(
                     f"topic {self._topic!r} has no column {name!r}; it has {', '.join(expected.names)}"
                 )
@@ -116,40 +116,40 @@ class RowConverter:
                 )
         positions: list[int | None] = []
         for field in expected:
-            found = at.get(field.name)
-            if found is not None:
-                self._check_type(field, schema.field(found).type)
+            place = at.get(field.name)
+            if place is not None:
+                self._check_type(field, schema.field(place).type)
             elif not field.nullable and field.name != self._layout.timestamp_column:
                 raise SchemaMismatchError(
                     f"column {field.name!r} of topic {self._topic!r} is missing: it is {field.type} and "
                     "not nullable"
                 )
-            positions.append(found)
+            positions.append(place)
         return positions
 
-    def _check_type(self, field: pa.Field, found: pa.DataType) -> None:
+    def _check_type(self, field: pa.Field, type_: pa.DataType) -> None:
         types = pa.types
-        if found == field.type or types.is_null(found):
+        if type_ == field.type or types.is_null(type_):
             return
         if field.name == self._layout.timestamp_column:
-            fits = types.is_timestamp(found) and found.tz is not None
+            fits = types.is_timestamp(type_) and type_.tz is not None
         else:
-            normal = normalise_type(found, field.name)
+            normal = normalise_type(type_, field.name)
             fits = normal == field.type or (self._is_message(field) and types.is_string(normal))
         if not fits:
             raise SchemaMismatchError(
-                f"column {field.name!r} of topic {self._topic!r} is {field.type}, found {found}; cast it"
+                f"column {field.name!r} of topic {self._topic!r} is {field.type}, found {type_}; cast it"
             )
 
     def _is_message(self, field: pa.Field) -> bool:
         """Whether this is the key or value of a Kafka-shaped topic: bytes, which may come as text."""
         return self._layout.is_kafka and pa.types.is_binary(field.type)
 
-    def _column(self, field: pa.Field, found: pa.Array | None, rows: int, before: int) -> pa.Array | None:
-        if found is None:
+    def _column(self, field: pa.Field, column: pa.Array | None, rows: int, before: int) -> pa.Array | None:
+        if column is None:
             return None
         is_timestamp = field.name == self._layout.timestamp_column
-        array = found if found.type == field.type else self._cast(field, found)
+        array = column if column.type == field.type else self._cast(field, column)
         nulls = array.null_count
         if not nulls:
             return array
@@ -162,35 +162,35 @@ class RowConverter:
             )
         return None if nulls == rows else array
 
-    def _cast(self, field: pa.Field, found: pa.Array) -> pa.Array:
+    def _cast(self, field: pa.Field, column: pa.Array) -> pa.Array:
         try:
-            if field.name == self._layout.timestamp_column and not pa.types.is_null(found.type):
+            if field.name == self._layout.timestamp_column and not pa.types.is_null(column.type):
                 # Milliseconds are what is kept of finer units; coarser ones must not overflow.
-                if found.type.unit in ("s", "ms"):
-                    return found.cast(field.type)
-                return _milliseconds(found).cast(field.type)
-            if self._is_message(field) and not pa.types.is_null(found.type):
-                found = found.cast(normalise_type(found.type, field.name))
-            return found.cast(field.type)
+                if column.type.unit in ("s", "ms"):
+                    return column.cast(field.type)
+                return _milliseconds(column).cast(field.type)
+            if self._is_message(field) and not pa.types.is_null(column.type):
+                column = column.cast(normalise_type(column.type, field.name))
+            return column.cast(field.type)
         except pa.ArrowNotImplementedError as error:
             raise SchemaMismatchError(
-                f"column {field.name!r} of topic {self._topic!r} is {field.type}, found {found.type}, which "
+                f"column {field.name!r} of topic {self._topic!r} is {field.type}, found {column.type}, which "
                 f"Arrow cannot convert ({error}); cast it"
             ) from error
         except pa.ArrowInvalid as error:
             raise InvalidRecordError(
-                f"column {field.name!r} of topic {self._topic!r}: a value of type {found.type} cannot be "
+                f"column {field.name!r} of topic {self._topic!r}: a value of type {column.type} cannot be "
                 f"stored as {field.type}: {error}"
             ) from error
 
     def _check_keys(self, columns: Columns, before: int) -> None:
-        found = [columns[at] for at in self._keys_at]
-        given = [array for array in found if array is not None]
-        if any(not array.null_count for array in given):
+        key_columns = [columns[at] for at in self._keys_at]
+        arrays = [array for array in key_columns if array is not None]
+        if any(not array.null_count for array in arrays):
             return
         row = 0
-        if given:
-            lacks = reduce(pc.and_, [array.is_null() for array in given])
+        if arrays:
+            lacks = reduce(pc.and_, [array.is_null() for array in arrays])
             row = pc.index(lacks, True).as_py()
         if row >= 0:
             raise InvalidRecordError(
@@ -199,17 +199,17 @@ class RowConverter:
             )
 
     def _check_sizes(self, columns: Columns, limit: int, before: int) -> None:
-        given = [array for at, array in enumerate(columns) if array is not None and at != self._time_at]
-        # No row is larger than all of them together, which costs nothing to know (a bool counts as a byte, and takes a
-        # bit), nor than the largest values together.
-        if 8 * sum(array.nbytes for array in given) <= limit:
+        arrays = [array for at, array in enumerate(columns) if array is not None and at != self._time_at]
+        # Two quick bounds of the largest row. The first is the size of all rows together (a bool takes a bit, and
+        # counts as a byte: hence the 8). The second is the sum of the largest values of all columns.
+        if 8 * sum(array.nbytes for array in arrays) <= limit:
             return
-        sizes = [bytes_of_rows(array) for array in given]
-        if sum(one if isinstance(one, int) else int(one.max(initial=0)) for one in sizes) <= limit:
+        sizes = [bytes_of_rows(array) for array in arrays]
+        if sum(size if isinstance(size, int) else int(size.max(initial=0)) for size in sizes) <= limit:
             return
-        total = np.zeros(len(given[0]), np.int64)
-        for one in sizes:
-            total += one
+        total = np.zeros(len(arrays[0]), np.int64)
+        for size in sizes:
+            total += size
         row = int(total.argmax())
         if (largest := int(total[row])) > limit:
             raise RecordTooLargeError(
@@ -219,12 +219,12 @@ class RowConverter:
             )
 
 
-def _milliseconds(found: pa.Array) -> pa.Array:
+def _milliseconds(times: pa.Array) -> pa.Array:
     """The whole milliseconds since 1970 at a time in a finer unit, cut downwards: before 1970 Arrow cuts upwards."""
-    fine = found.cast(pa.int64())
-    cut = found.cast(pa.timestamp("ms", found.type.tz), safe=False).cast(pa.int64())
+    fine = times.cast(pa.int64())
+    cut = times.cast(pa.timestamp("ms", times.type.tz), safe=False).cast(pa.int64())
     if (pc.min(fine).as_py() or 0) < 0:
-        parts = {"us": 1_000, "ns": 1_000_000}[found.type.unit]
+        parts = {"us": 1_000, "ns": 1_000_000}[times.type.unit]
         rounded_up = pc.greater(pc.multiply(cut, parts), fine)
         cut = pc.subtract(cut, rounded_up.cast(pa.int64()))
     return cut

@@ -170,8 +170,8 @@ class Layout:
             return pa.schema([SKIPPED, *self.stored(omitted)])
         if not omitted:
             return self.physical
-        known, left_out = set(self.physical.names), set(omitted)
-        unknown = [name for name in omitted if name not in known]
+        names, left_out = set(self.physical.names), set(omitted)
+        unknown = [name for name in omitted if name not in names]
         if unknown:
             raise SchemaMismatchError(
                 f"columns {unknown} cannot be omitted: version {self.version} of the topic's schema has "
@@ -193,21 +193,21 @@ def check_topic_schema(schema: pa.Schema) -> None:
         raise SchemaMismatchError(
             "a topic's schema needs at least one column; leave it out for key and value"
         )
-    seen: dict[str, str] = {}
+    names: dict[str, str] = {}
     for field in schema:
         name, folded = field.name, field.name.casefold()
         if not name:
             raise SchemaMismatchError("a column of the schema has no name; give it one")
-        if folded in seen:
+        if folded in names:
             raise SchemaMismatchError(
-                f"columns {seen[folded]!r} and {name!r} have the same name (Spark ignores case); rename one"
+                f"columns {names[folded]!r} and {name!r} have the same name (Spark ignores case); rename one"
             )
         if folded.startswith(RESERVED_PREFIXES):
             raise SchemaMismatchError(
                 f"column {name!r}: names that begin with {', '.join(RESERVED_PREFIXES)} are kept for the "
                 "columns that reading adds; rename it"
             )
-        seen[folded] = name
+        names[folded] = name
         normalise_type(field.type, name)
 
 
@@ -301,8 +301,8 @@ def _kept(field: pa.Field) -> dict[bytes, bytes] | None:
 
 
 def _id_of(field: pa.Field) -> dict[bytes, bytes]:
-    found = (field.metadata or {}).get(FIELD_ID)
-    return {} if found is None else {FIELD_ID: found}
+    field_id = (field.metadata or {}).get(FIELD_ID)
+    return {} if field_id is None else {FIELD_ID: field_id}
 
 
 def _struct_field(type_: pa.StructType, position: int, path: str, *, ids: bool) -> pa.Field:

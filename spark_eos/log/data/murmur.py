@@ -119,12 +119,12 @@ def _hash_sorted(data: _Bytes, starts: _Longs, lengths: _Longs) -> _Words:
         state[:count] = (state[:count] * _M) ^ _mix(chosen)
         front += 4
     _finish_few(words, position, state, whole[: _FEW_ROWS - 1] - steps)
-    rest = lengths & 3
+    tail_length = lengths & 3
     # The last one to three bytes; near the end of the data the word that holds them begins before them.
     within = np.minimum(position, len(words) - 1)
     tail = words[within] >> ((position - within) << 3).astype(np.uint32)
-    tail &= (np.uint32(1) << (rest << 3).astype(np.uint32)) - np.uint32(1)
-    state = np.where(rest > 0, (state ^ tail) * _M, state)
+    tail &= (np.uint32(1) << (tail_length << 3).astype(np.uint32)) - np.uint32(1)
+    state = np.where(tail_length > 0, (state ^ tail) * _M, state)
     return _finish(state)
 
 
@@ -145,10 +145,10 @@ def _hash_short(data: _Bytes, starts: _Longs, lengths: _Longs) -> _Words:
         going = whole > step
         state ^= (mixed ^ state) & _all_bits(going)
         position += going.astype(np.int64) << 2
-    rest = lengths & 3
-    tail = words[position] & _ENDS[rest]
+    tail_length = lengths & 3
+    tail = words[position] & _ENDS[tail_length]
     mixed = (state ^ tail) * _M
-    state ^= (mixed ^ state) & _all_bits(rest > 0)
+    state ^= (mixed ^ state) & _all_bits(tail_length > 0)
     return _finish(state)
 
 

@@ -252,7 +252,7 @@ def load_partitioner(spec: str) -> Partitioner:
     if not (module_name and separator and path):
         raise ConfigError(f"partitioner.class={spec!r} is not of the form 'module:name' or 'module.name'")
     try:
-        found: object = importlib.import_module(module_name)
+        target: object = importlib.import_module(module_name)
     except Exception as error:
         raise ConfigError(
             f"partitioner.class={spec!r}: module {module_name!r} cannot be imported: {error!r}; put it where "
@@ -260,8 +260,8 @@ def load_partitioner(spec: str) -> Partitioner:
         ) from error
     try:
         for part in path.split("."):
-            found = getattr(found, part)
-        candidate = found() if isinstance(found, type) else found
+            target = getattr(target, part)
+        candidate = target() if isinstance(target, type) else target
     except Exception as error:
         raise ConfigError(f"partitioner.class={spec!r}: {path!r} cannot be had from it: {error!r}") from error
     if not callable(candidate):

@@ -50,8 +50,8 @@ class Fetch(NamedTuple):
         """How many records it has. Of a batch with holes that is read in part: at most."""
         if not self.file.offsets:
             return self.count
-        found = min(self.count, self.batch.count)
-        return found if self.part is None else min(self.part[1], found) - self.part[0]
+        count = min(self.count, self.batch.count)
+        return count if self.part is None else min(self.part[1], count) - self.part[0]
 
     def take(self, first: int, records: int) -> Fetch:
         """So many of its records, from number ``first`` on."""

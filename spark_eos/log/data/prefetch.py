@@ -76,7 +76,7 @@ def _spans(fetches: Sequence[Fetch]) -> dict[_Batch, _Span]:
         batch = (fetch.file.name, fetch.batch.position)
         uses[batch] = uses.get(batch, 0) + 1
         lengths[batch] = fetch.batch.length
-    found: dict[_Batch, _Span] = {}
+    span_of: dict[_Batch, _Span] = {}
     span: _Span | None = None
     for batch in sorted(uses):
         name, start = batch
@@ -87,8 +87,8 @@ def _spans(fetches: Sequence[Fetch]) -> dict[_Batch, _Span]:
             span.uses += uses[batch]
         else:
             span = _Span(name, start, end, uses[batch])
-        found[batch] = span
-    return {batch: found[batch] for batch in uses}
+        span_of[batch] = span
+    return {batch: span_of[batch] for batch in uses}
 
 
 class _Ahead:
@@ -106,8 +106,8 @@ class _Ahead:
     def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         """As `Store.read`, from what was read ahead if it is one of the batches."""
         span = self._spans.get((name, offset))
-        known = span is not None and span.uses and length is not None and offset + length <= span.end
-        if span is None or length is None or not known or self._made_in != generation():
+        is_planned = span is not None and span.uses and length is not None and offset + length <= span.end
+        if span is None or length is None or not is_planned or self._made_in != generation():
             return self._store.read(name, offset, length)  # A forked process has none of the threads.
         try:
             answer = self._ask(span)

@@ -99,8 +99,8 @@ def decode_batch(
         raise corrupt("its rows have different timestamps, but the file has no column of them")
     whole = layout.stored((), offsets=file.offsets)
     if columns is not None:
-        found = {*columns, *batches[0].schema.names}
-        whole = pa.schema([field for field in whole if field.name in found])
+        names = {*columns, *batches[0].schema.names}
+        whole = pa.schema([field for field in whole if field.name in names])
     return pa.Table.from_batches(
         [_filled(decoded, layout, whole, batch.max_timestamp_ms) for decoded in batches], whole
     )
@@ -119,9 +119,9 @@ def _decoded_columns(
     """The same with only these columns, or another one: what is left out is not decompressed either."""
     first = 1 if file.offsets else 0
     own = [at for at, name in enumerate(stored.names) if at >= first and name in columns]
-    wanted = [*range(first), *(own or [first])]
+    positions = [*range(first), *(own or [first])]
     # Arrow takes the choice only with a whole stream, which begins with the schema.
-    options = pa.ipc.IpcReadOptions(included_fields=wanted)
+    options = pa.ipc.IpcReadOptions(included_fields=positions)
     with pa.ipc.open_stream(_Joined(stored.serialize(), data), options=options) as stream:
         return [*stream]
 

@@ -97,16 +97,16 @@ def read(store: Readable, topic: Topic, fetch: Fetch, columns: Collection[str] |
     context = f"{fetch.topic}-{fetch.partition}, offset {fetch.base_offset}"
     newest = layout_of(topic)
     # Rows of an older version are made rows of the newest one as a whole.
-    wanted = columns if newest.version == layout.version else None
-    if wanted is not None:
-        if not _is_stored(fetch, layout, wanted):
-            return Records(_not_stored(fetch, layout, wanted), fetch.offset)
-        if _is_all(fetch, layout, wanted):
-            wanted = None
-    table = read_batch(store, fetch.file, fetch.batch, layout, context=context, columns=wanted)
+    read_columns = columns if newest.version == layout.version else None
+    if read_columns is not None:
+        if not _is_stored(fetch, layout, read_columns):
+            return Records(_not_stored(fetch, layout, read_columns), fetch.offset)
+        if _is_all(fetch, layout, read_columns):
+            read_columns = None
+    table = read_batch(store, fetch.file, fetch.batch, layout, context=context, columns=read_columns)
     if fetch.file.offsets:
         records = _with_holes(table, fetch)
-        if wanted is not None:
+        if read_columns is not None:
             return records
         return records.with_table(convert_table(records.table, layout, newest, topic.schemas))
     if fetch.skip or fetch.count != table.num_rows:
@@ -142,21 +142,21 @@ def _is_all(fetch: Fetch, layout: Layout, columns: Collection[str]) -> bool:
 
 def _not_stored(fetch: Fetch, layout: Layout, columns: Collection[str]) -> pa.Table:
     """As many rows, with those of the columns that the file leaves out."""
-    found = {
+    arrays = {
         field.name: layout.fill(field, fetch.count, fetch.batch.max_timestamp_ms)
         for field in layout.physical
         if field.name in columns
     }
     # No topic has a column without a name, and a table without columns has no rows.
-    return pa.table(found or {"": pa.nulls(fetch.count)})
+    return pa.table(arrays or {"": pa.nulls(fetch.count)})
 
 
 def _with_holes(table: pa.Table, fetch: Fetch) -> Records:
     """Those rows of a batch with holes that the fetch is about."""
     rows = table.remove_column(0)
     if fetch.file.is_parquet:
-        found: Offsets = np.from_dlpack(pa.concat_arrays(table.column(0).chunks))  # type: ignore[assignment]
-        return _taken(rows, fetch, found)
+        offsets: Offsets = np.from_dlpack(pa.concat_arrays(table.column(0).chunks))  # type: ignore[assignment]
+        return _taken(rows, fetch, offsets)
     # Not to_numpy: that makes pyarrow import pandas.
     skipped: npt.NDArray[Any] = np.from_dlpack(pa.concat_arrays(table.column(0).chunks))
     last = fetch.base_offset + len(skipped) - 1 + int(skipped.sum(dtype=np.int64))

@@ -58,9 +58,9 @@ def check_size(schema: bytes) -> bytes:
 
 
 def _check_names(struct: pa.StructType, path: str) -> None:
-    seen: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name in (struct.field(position).name for position in range(struct.num_fields)):
-        other = seen.setdefault(name.casefold(), name)
+        other = names.setdefault(name.casefold(), name)
         if other != name:
             raise SchemaMismatchError(
                 f"column {path!r} would have the fields {other!r} and {name!r}, which are the same name in Spark (it "

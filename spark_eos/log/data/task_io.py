@@ -110,11 +110,11 @@ class TaskStorage(NamedTuple):
         now_ms = SYSTEM.now_ms()
         if self.planned_ms is None or abs(now_ms - self.planned_ms) <= _NEAR_MS:
             return now_ms
-        found = None
+        store_ms = None
         with suppress(EosLogError):
-            found = store.now_ms()
-        found = self.planned_ms if found is None else found
-        return now_ms if abs(now_ms - found) <= _NEAR_MS else found
+            store_ms = store.now_ms()
+        store_ms = self.planned_ms if store_ms is None else store_ms
+        return now_ms if abs(now_ms - store_ms) <= _NEAR_MS else store_ms
 
     def read(self, topic: Topic, fetch: Fetch) -> Records:
         """See `spark_eos.log.data.records.read`."""

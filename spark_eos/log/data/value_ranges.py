@@ -36,14 +36,14 @@ def outside(array: pa.Array) -> str | None:
     """What lies outside of the years 1 to 9999 among the values of ``array``, or in them; None if nothing does."""
     for times in _times(array):
         if pa.types.is_date32(times.type):
-            numbers, (low, high), what = times.view(pa.int32()), _DAYS, "days"
+            numbers, (low, high), unit = times.view(pa.int32()), _DAYS, "days"
         else:
             scale = _PER_SECOND[times.type.unit]
-            numbers, what = times.view(pa.int64()), times.type.unit
+            numbers, unit = times.view(pa.int64()), times.type.unit
             low, high = _SECONDS[0] * scale, _SECONDS[1] * scale - 1
         for value in least_and_most(numbers):
             if value is not None and not low <= value <= high:
-                return f"{value} {what} since 1970"
+                return f"{value} {unit} since 1970"
     return None
 
 
@@ -52,8 +52,8 @@ def least_and_most(numbers: pa.Array | pa.ChunkedArray) -> tuple[int | None, int
     if len(numbers) and not numbers.null_count:  # A third of the time for one row, and for many.
         values = numbers.to_numpy()
         return values.min().item(), values.max().item()
-    found = pc.min_max(numbers).as_py()
-    return found["min"], found["max"]
+    bounds = pc.min_max(numbers).as_py()
+    return bounds["min"], bounds["max"]
 
 
 def first_without_name(headers: pa.Array | pa.ChunkedArray) -> int | None:

@@ -273,11 +273,11 @@ class SegmentWriter(OfOneProcess):
         )
         order, partitions, starts = _sorted(rows)
         # One take for all partitions: a filter for each would read all rows as many times.
-        taken = take_rows(_one(batches), order)
+        sorted_rows = take_rows(_combined(batches), order)
         ends = [*starts[1:], len(rows)]
-        lowest, highest = self._bounds(taken, starts)
+        lowest, highest = self._bounds(sorted_rows, starts)
         return [
-            PartitionRun(partition, [taken.slice(start, end - start)], low, high)
+            PartitionRun(partition, [sorted_rows.slice(start, end - start)], low, high)
             for partition, start, end, low, high in zip(
                 partitions, starts, ends, lowest, highest, strict=True
             )
@@ -313,7 +313,7 @@ class _Pending(NamedTuple):
         return isinstance(self.partition, int) and self.size >= LARGE_BATCH_BYTES
 
 
-def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _combined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
@@ -324,7 +324,7 @@ def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """The same rows, in one batch if the many are small: each costs a reader more than its rows do."""
     if len(batches) == 1 or sum(batch.nbytes for batch in batches) >= SMALL_BATCH_BYTES * len(batches):
         return batches
-    return [_one(batches)]
+    return [_combined(batches)]
 
 
 def _sorted(partitions: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int64], list[int], list[int]]:

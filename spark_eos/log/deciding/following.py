@@ -49,14 +49,18 @@ class FollowingTask:
 
     def help(self, state: State, *, everything: bool = False) -> int:
         """End what is decided in ``state``; how many that were. ``everything``: ask at once, whatever failed before."""
-        found = list(followers(state))
-        if not (found or self.waiting or self.decided):
+        pairs = list(followers(state))
+        if not (pairs or self.waiting or self.decided):
             return 0
         with self._lock:
-            here = {(producer.producer_id, decider) for producer, decider in found}
-            self.waiting = {one: why for one, why in self.waiting.items() if one in {at for at, _ in here}}
-            self.decided = {at: commit for at, commit in self.decided.items() if at in here}
-            return sum(self._follow(state, *one, everything=everything) for one in found)
+            keys = {(producer.producer_id, decider) for producer, decider in pairs}
+            self.waiting = {
+                producer_id: why
+                for producer_id, why in self.waiting.items()
+                if producer_id in {at for at, _ in keys}
+            }
+            self.decided = {at: commit for at, commit in self.decided.items() if at in keys}
+            return sum(self._follow(state, *pair, everything=everything) for pair in pairs)
 
     def as_decided(self, state: State) -> State:
         """The state as readers see it: see `spark_eos.log.deciding.outcome.as_decided`."""
@@ -69,23 +73,23 @@ class FollowingTask:
         at = (producer.producer_id, decider)
         try:
             log = self._find(decider)
-            known = decision_of(log.follow(), decider, log.url)
-            if known.committed is None:
+            decision = decision_of(log.follow(), decider, log.url)
+            if decision.committed is None:
                 # Its timeout decides, if its coordinator does not: an ordinary entry, which fences the coordinator.
                 log.expire_overdue()
-                known = decision_of(log.follow(), decider, log.url)
+                decision = decision_of(log.follow(), decider, log.url)
         except (EosLogError, OSError) as error:
             self._rest_until[decider.log_id] = now + PAUSE_S
             self._wait(producer, f"{decider} decides, and cannot be asked: {error}")
             return False
-        if known.committed is None:
+        if decision.committed is None:
             self._wait(
                 producer, f"{decider} is open: its end decides, at the latest by its timeout", log_it=False
             )
             return False
         self.waiting.pop(producer.producer_id, None)
         try:
-            follow(self._commit, producer, decider, commit=known.committed)
+            follow(self._commit, producer, decider, commit=decision.committed)
         except DivergedLogError:
             raise
         except StorageError as error:
@@ -93,7 +97,7 @@ class FollowingTask:
                 _LOG.warning(
                     "%s ended, which cannot be written here; it is read as decided: %s", decider, error
                 )
-            self.decided[at] = known.committed
+            self.decided[at] = decision.committed
             return False
         self.decided.pop(at, None)
         with suppress(EosLogError):  # Others do it, at the latest the next coordinator.
@@ -121,8 +125,8 @@ def follow(
     end = FollowDecision(stamp, decider, commit)
 
     def propose(state: State) -> tuple[Action, ...]:
-        known = state.producers.get(producer.producer_id)
-        return (end,) if known is not None and known.follows == decider else ()
+        current = state.producers.get(producer.producer_id)
+        return (end,) if current is not None and current.follows == decider else ()
 
     return write(propose, writer=_WRITER)
 
@@ -132,8 +136,8 @@ def note(log: LogWriter, decider: Decider, *log_ids: str) -> None:
     stamp = ProducerStamp(decider.producer_id, decider.epoch, decider.number)
 
     def propose(state: State) -> tuple[Action, ...]:
-        known = state.producers.get(decider.producer_id)
-        waiting = () if known is None or known.decision is None else known.decision.waiting
+        producer = state.producers.get(decider.producer_id)
+        waiting = () if producer is None or producer.decision is None else producer.decision.waiting
         return (NoteFollowers(stamp, decider.history, log_ids),) if {*waiting} & {*log_ids} else ()
 
     log.commit(propose, writer=_WRITER)

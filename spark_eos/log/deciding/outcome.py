@@ -43,15 +43,19 @@ def decision_of(state: State, decider: Decider, url: str) -> Decision:
             "(Log.register_decider, eoslog transactions resolve --decider)"
         )
     producer = state.producers.get(decider.producer_id)
-    known = None if producer is None else producer.decision
-    wanted = (decider.epoch, decider.number, decider.history)
-    if known is None or state.seq < decider.seq or (known.epoch, known.number, known.history) != wanted:
+    decision = None if producer is None else producer.decision
+    named_by_decider = (decider.epoch, decider.number, decider.history)
+    if (
+        decision is None
+        or state.seq < decider.seq
+        or (decision.epoch, decision.number, decision.history) != named_by_decider
+    ):
         raise DivergedLogError(
             f"log {state.log_id} at {url}, entry {state.seq}, does not know {decider}, which it had at entry "
             f"{decider.seq}: it or the log that follows it was put back from a backup or a copy. What was decided is "
             "not known here; look at the other followers, and end it by hand (eoslog transactions force-terminate)"
         )
-    return known
+    return decision
 
 
 def as_decided(state: State, decided: Mapping[tuple[int, Decider], bool]) -> State:
@@ -66,14 +70,14 @@ def as_decided(state: State, decided: Mapping[tuple[int, Decider], bool]) -> Sta
         mark = (producer_id, producer.number)
         with state.partitions.mutate() as partitions:
             for key in producer.touched:
-                known = partitions[key]
-                aborted = known.aborted if commit else known.aborted.set(mark, True)
-                opened = known.open.delete(producer_id) or NO_OPEN
-                partitions[key] = known._replace(open=opened, aborted=aborted)
+                partition = partitions[key]
+                aborted = partition.aborted if commit else partition.aborted.set(mark, True)
+                opened = partition.open.delete(producer_id) or NO_OPEN
+                partitions[key] = partition._replace(open=opened, aborted=aborted)
             state = replace(state, partitions=partitions.finish())
         offsets = state.offsets
         for (group, topic, number), offset in producer.pending.items() if commit else ():
-            known_offsets = offsets.get(group, _NO_OFFSETS)
-            offsets = offsets.set(group, known_offsets.set((topic, number), offset))
+            of_group = offsets.get(group, _NO_OFFSETS)
+            offsets = offsets.set(group, of_group.set((topic, number), offset))
         state = replace(state, offsets=offsets)
     return state

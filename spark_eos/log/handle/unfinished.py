@@ -35,12 +35,12 @@ def unfinished(store: Store) -> NotALogError | None:
         mark = {}
     place = shlex.quote(store.url)
     if "backup" in mark:
-        what, whence = f"restore of backup {mark['backup']} up to entry {mark.get('entry')}", "REPOSITORY"
+        work, whence = f"restore of backup {mark['backup']} up to entry {mark.get('entry')}", "REPOSITORY"
         command = f"eoslog restore {whence} {place} --backup {mark['backup']} --to-entry {mark.get('entry')}"
     else:
-        what, whence = f"copy of log {mark.get('log_id', text)}", "LOG"
+        work, whence = f"copy of log {mark.get('log_id', text)}", "LOG"
         command = f"eoslog copy {whence} {place}{' --close' if mark.get('close') else ''}"
     return NotALogError(
-        f"{store.url} holds an unfinished {what}, and is no log yet. It goes on with `{command}`, with {whence} and "
+        f"{store.url} holds an unfinished {work}, and is no log yet. It goes on with `{command}`, with {whence} and "
         f"settings (--command-config) as they were. Or delete {store.url}, and use another place"
     )

@@ -263,8 +263,8 @@ class LogWriter(LogReader):
         """
         missing = [name for name in names if name not in self.state.topics]
         if missing:
-            known = self.follow().topics
-            missing = [name for name in dict.fromkeys(missing) if name not in known]
+            topics = self.follow().topics
+            missing = [name for name in dict.fromkeys(missing) if name not in topics]
         if missing and not auto_create:
             raise UnknownTopicOrPartitionError(
                 f"{missing_topic(self.state, missing[0], self.url)} Create it (Admin.create_topic, eoslog topics "
@@ -273,7 +273,7 @@ class LogWriter(LogReader):
         if missing:
             actions = [new_topic(name, partitions, config, schema, new_id(self.clock)) for name in missing]
             self.commit(
-                lambda state: tuple(made for action in actions for made in unless_exists(state, action)),
+                lambda state: tuple(new for action in actions for new in unless_exists(state, action)),
                 writer="auto.create.topics",
             )
         return [self.topic(name) for name in names]

@@ -28,12 +28,12 @@ def alteration(
     topic: Topic,
     partitions: int | None,
     config: Mapping[str, str | None] | None,
-    wanted: pa.Schema | None,
+    new_schema: pa.Schema | None,
     edits: Edits,
 ) -> AlterTopic:
     """The action, given the topic as it is now.
 
-    ``config`` are the settings that change (None: back to the default). ``wanted`` are all columns, without ids, or
+    ``config`` are the settings that change (None: back to the default). ``new_schema`` are all columns, without ids, or
     None. Raises `SchemaMismatchError`, `ConfigError`, `InvalidRequestError`.
     """
     settings = None
@@ -41,9 +41,9 @@ def alteration(
         stays = {key: value for key, value in topic.config.items() if key not in config}
         settings = {**stays, **{key: value for key, value in config.items() if value is not None}}
     stored, schema = None, schema_of(topic)
-    if wanted is not None or edits:
-        if wanted is not None:
-            schema, renamed = _all_columns(topic, wanted), dict[str, str]()
+    if new_schema is not None or edits:
+        if new_schema is not None:
+            schema, renamed = _all_columns(topic, new_schema), dict[str, str]()
         else:
             schema, renamed = edited(topic, edits)
         for setting in ("key.columns", "segment.bloom.filter.columns"):
@@ -65,24 +65,24 @@ def alteration(
     return AlterTopic(topic.name, topic.topic_id, partitions, stored_settings, stored)
 
 
-def _all_columns(topic: Topic, wanted: pa.Schema) -> pa.Schema:
-    """The columns ``wanted`` with the ids of those that are there; none of them may be missing."""
+def _all_columns(topic: Topic, new: pa.Schema) -> pa.Schema:
+    """The columns ``new`` with the ids of those that are there; none of them may be missing."""
     current = with_ids(topic)
     for column in current:
-        if column.name not in wanted.names:
+        if column.name not in new.names:
             raise SchemaMismatchError(
                 f"topic {topic.name!r}: column {column.name!r} is missing from the new schema. All columns are named "
                 "in it; drop_columns and rename_columns are for those that go or get another name"
             )
-        ours, theirs = _spark(column), _spark(wanted.field(column.name))
-        if theirs not in (None, ours) and column.type == wanted.field(column.name).type:
+        ours, theirs = _spark(column), _spark(new.field(column.name))
+        if theirs not in (None, ours) and column.type == new.field(column.name).type:
             raise SchemaMismatchError(
                 f"column {column.name!r} would become another type or other metadata in Spark (it has {ours!r}, the "
                 f"new schema says {theirs!r}); leave the metadata of its field as it is"
             )
-    return by_name(current, wanted, new_ids(topic))
+    return by_name(current, new, new_ids(topic))
 
 
 def _spark(column: pa.Field) -> bytes | None:
-    found: bytes | None = (column.metadata or {}).get(SPARK_FIELD)
-    return found
+    spark_type: bytes | None = (column.metadata or {}).get(SPARK_FIELD)
+    return spark_type

@@ -41,8 +41,8 @@ def convert_table(table: pa.Table, have: Layout, want: Layout, versions: Sequenc
             columns.append(table.column(field.name))
             continue
         node = want.fields[n]
-        found = at.get(node.field_id)
-        if found is None:
+        position = at.get(node.field_id)
+        if position is None:
             missing(node, field.name)
             if not field.nullable:
                 raise SchemaMismatchError(
@@ -51,9 +51,9 @@ def convert_table(table: pa.Table, have: Layout, want: Layout, versions: Sequenc
                 )
             columns.append(pa.nulls(table.num_rows, field.type))
             continue
-        column = table.column(have.physical.names[found])
+        column = table.column(have.physical.names[position])
         chunks = [
-            convert_array(chunk, have.fields[found], node, field.type, missing, field.name)
+            convert_array(chunk, have.fields[position], node, field.type, missing, field.name)
             for chunk in column.chunks
         ]
         columns.append(pa.chunked_array(chunks, field.type))
@@ -105,12 +105,12 @@ def _convert_struct(
     at = {field.field_id: n for n, field in enumerate(have.children)}
     children = []
     for n, node in enumerate(want.children):
-        field, found = type_.field(n), at.get(node.field_id)
-        if found is None:
+        field, position = type_.field(n), at.get(node.field_id)
+        if position is None:
             missing(node, f"{path}.{field.name}")
             children.append(pa.nulls(len(array), field.type))
         else:
-            inner = (parts[found], have.children[found], node, field.type)
+            inner = (parts[position], have.children[position], node, field.type)
             children.append(convert_array(*inner, missing, f"{path}.{field.name}"))
     if not children:
         return array.cast(type_)
@@ -136,11 +136,13 @@ def names_under(have: Layout, names: Sequence[str], want: Layout) -> set[str]:
     """What the columns ``names`` of the layout ``have`` are called in ``want``, those that are there still."""
     if have.version == want.version:
         return {*names}
-    given = {*names}
+    name_set = {*names}
     ids = {
-        node.field_id for node, name in zip(have.fields, have.physical.names, strict=False) if name in given
+        node.field_id
+        for node, name in zip(have.fields, have.physical.names, strict=False)
+        if name in name_set
     }
-    found = {
+    new_names = {
         name for node, name in zip(want.fields, want.physical.names, strict=False) if node.field_id in ids
     }
-    return found | ({want.timestamp_column} & given)
+    return new_names | ({want.timestamp_column} & name_set)

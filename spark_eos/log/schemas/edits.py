@@ -75,7 +75,7 @@ def edited(topic: Topic, edits: Edits) -> tuple[pa.Schema, dict[str, str]]:
                 "that has a dot in backticks"
             )
         beside = inner_fields(_field(columns, parent).type) if parent else columns
-        if any(one.name == name for one in beside) and not dropped and not names:
+        if any(field.name == name for field in beside) and not dropped and not names:
             raise SchemaMismatchError(f"topic {topic.name!r} has a column {path!r} already")
         new = numbered(pa.field(name, normalise_type(type_, path)), ids)
         added.setdefault(parent, []).append(new)
@@ -124,30 +124,32 @@ class _Plan:
 
     def rebuilt(self, fields: list[pa.Field], at: Place) -> list[pa.Field]:
         """The fields that are at this place afterwards."""
-        kept = [self._rebuilt(one, (*at, n)) for n, one in enumerate(fields) if (*at, n) not in self.dropped]
-        left = [*kept, *self.added.get(at, [])]
-        if fields and not left:
+        old_fields = [
+            self._rebuilt(field, (*at, n)) for n, field in enumerate(fields) if (*at, n) not in self.dropped
+        ]
+        new_fields = [*old_fields, *self.added.get(at, [])]
+        if fields and not new_fields:
             raise SchemaMismatchError(
                 f"column {fields[0].name!r} is the only one {'of its struct' if at else 'there is'}: it cannot be "
                 "dropped"
             )
-        return left
+        return new_fields
 
-    def _rebuilt(self, one: pa.Field, at: Place) -> pa.Field:
-        new = one.with_name(self.names.get(at, one.name))
+    def _rebuilt(self, field: pa.Field, at: Place) -> pa.Field:
+        new = field.with_name(self.names.get(at, field.name))
         type_ = self.types.get(at)
         if type_ is not None:
-            if inner_fields(one.type) or inner_fields(type_):
+            if inner_fields(field.type) or inner_fields(type_):
                 raise SchemaMismatchError(
-                    f"column {one.name!r} is {one.type} and cannot become {type_}: widen the fields in it, by their "
-                    "paths"
+                    f"column {field.name!r} is {field.type} and cannot become {type_}: widen the fields in it, by "
+                    "their paths"
                 )
             new = new.with_type(type_)
         else:
-            new = with_inner(new, self.rebuilt(inner_fields(one.type), at))
-        if new.type != one.type:
-            kept = {FIELD_ID: one.metadata[FIELD_ID]} if one.metadata else {}
-            new = new.with_metadata({**respelled(one, new.type), **kept} or None)
+            new = with_inner(new, self.rebuilt(inner_fields(field.type), at))
+        if new.type != field.type:
+            id_metadata = {FIELD_ID: field.metadata[FIELD_ID]} if field.metadata else {}
+            new = new.with_metadata({**respelled(field, new.type), **id_metadata} or None)
         return new
 
 
@@ -173,25 +175,25 @@ def _place(topic: Topic, columns: list[pa.Field], path: str, parts: list[str] | 
 
 def _names(fields: list[pa.Field], *, special: bool, at: Place) -> list[str]:
     if not at or not special:
-        return [one.name for one in fields]
+        return [field.name for field in fields]
     return ["element"] if len(fields) == 1 else ["key", "value"][: len(fields)]
 
 
 def _field(columns: list[pa.Field], place: Place) -> pa.Field:
-    found = columns[place[0]]
+    field = columns[place[0]]
     for n in place[1:]:
-        found = inner_fields(found.type)[n]
-    return found
+        field = inner_fields(field.type)[n]
+    return field
 
 
 def _parts(path: str) -> list[str]:
     parts, at = [], 0
     while True:
-        found = _PART.match(path, at)
-        if found is None:
+        match = _PART.match(path, at)
+        if match is None:
             break
-        parts.append(found[1].replace("``", "`") if found[1] else found[2])
-        at = found.end()
+        parts.append(match[1].replace("``", "`") if match[1] else match[2])
+        at = match.end()
         if at == len(path):
             return parts
         if path[at] != ".":
@@ -208,5 +210,5 @@ def _name(path: str, new: str) -> str:
 
 
 def _id(column: pa.Field) -> bytes:
-    found: bytes = column.metadata[FIELD_ID]
-    return found
+    field_id: bytes = column.metadata[FIELD_ID]
+    return field_id

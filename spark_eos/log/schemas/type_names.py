@@ -51,11 +51,11 @@ def parse_type(text: str) -> pa.DataType:
     """
     tokens, at = [], 0
     while at < len(text.rstrip()):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        match = _TOKEN.match(text, at)
+        if match is None:
             raise _wrong(text)
-        tokens.append(found[1])
-        at = found.end()
+        tokens.append(match[1])
+        at = match.end()
     parser = _Parser(text, tokens)
     type_, end = parser.type(0)
     if end != len(tokens):

@@ -50,8 +50,8 @@ def with_ids(topic: Topic) -> pa.Schema:
         )
     stored = topic.schemas[-1]
     schema = normalise_schema(deserialise_schema(stored), ids=True)
-    known = zip(schema, fields_of(stored).fields, strict=True)
-    return pa.schema([_with_id_of(field, node) for field, node in known])
+    pairs = zip(schema, fields_of(stored).fields, strict=True)
+    return pa.schema([_with_id_of(field, node) for field, node in pairs])
 
 
 def new_ids(topic: Topic) -> Iterator[int]:
@@ -65,13 +65,13 @@ def numbered(field: pa.Field, ids: Iterator[int]) -> pa.Field:
     return with_inner(field, [_inside(inner, field.type, ids) for inner in inner_fields(field.type)])
 
 
-def by_name(current: pa.Schema, wanted: pa.Schema, ids: Iterator[int]) -> pa.Schema:
-    """``wanted`` with the ids of the fields of ``current`` (`with_ids`) that have the same names, and new ones.
+def by_name(current: pa.Schema, new: pa.Schema, ids: Iterator[int]) -> pa.Schema:
+    """``new`` with the ids of the fields of ``current`` (`with_ids`) that have the same names, and new ones.
 
-    What ``current`` says of Spark's types stays, unless ``wanted`` says it of another type. The version of both
+    What ``current`` says of Spark's types stays, unless ``new`` says it of another type. The version of both
     is normalised.
     """
-    return pa.schema([*_siblings(current, wanted, ids)])
+    return pa.schema([*_siblings(current, new, ids)])
 
 
 def next_version(topic: Topic, schema: pa.Schema) -> bytes | None:
@@ -148,12 +148,10 @@ def _inside(field: pa.Field, parent: pa.DataType, ids: Iterator[int]) -> pa.Fiel
     return with_inner(field, [_inside(inner, field.type, ids) for inner in inner_fields(field.type)])
 
 
-def _siblings(
-    current: Iterable[pa.Field], wanted: Iterable[pa.Field], ids: Iterator[int]
-) -> Iterator[pa.Field]:
-    known = {field.name: field for field in current}
-    for field in wanted:
-        before = known.get(field.name)
+def _siblings(current: Iterable[pa.Field], new: Iterable[pa.Field], ids: Iterator[int]) -> Iterator[pa.Field]:
+    current_fields = {field.name: field for field in current}
+    for field in new:
+        before = current_fields.get(field.name)
         if before is None:
             yield numbered(field, ids).with_nullable(field.nullable)
         else:
@@ -165,9 +163,9 @@ def _matched(before: pa.Field, field: pa.Field, ids: Iterator[int]) -> pa.Field:
     described = _spark(before) if before.type == field.type else _spark(field)
     if _spark(before) and not described:
         described = respelled(before, field.type)
-    kept = {FIELD_ID: before.metadata[FIELD_ID]} if FIELD_ID in (before.metadata or {}) else {}
+    id_metadata = {FIELD_ID: before.metadata[FIELD_ID]} if FIELD_ID in (before.metadata or {}) else {}
     old, new = inner_fields(before.type), inner_fields(field.type)
-    field = field.with_metadata({**described, **kept} or None)
+    field = field.with_metadata({**described, **id_metadata} or None)
     if pa.types.is_struct(before.type) and pa.types.is_struct(field.type):
         return with_inner(field, [*_siblings(old, new, ids)])
     if len(old) == len(new) and before.type.id == field.type.id:

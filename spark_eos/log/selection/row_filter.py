@@ -82,7 +82,7 @@ class RowFilter:
     def _kept(self, fetches: Sequence[Fetch]) -> Iterator[Fetch]:
         if not fetches:
             return
-        known = _Guarantee(
+        guarantee = _Guarantee(
             TopicPartition(fetches[0].topic, fetches[0].partition),
             fetches[0].offset,
             fetches[-1].next_offset - 1,
@@ -91,42 +91,43 @@ class RowFilter:
                 max(fetch.batch.max_timestamp_ms for fetch in fetches),
             ),
         )
-        if not self._may_match(known):
+        if not self._may_match(guarantee):
             return
-        if len(fetches) == 1 or not self._may_fail(known):
+        if len(fetches) == 1 or not self._may_fail(guarantee):
             yield from fetches
             return
         middle = len(fetches) // 2
         yield from self._kept(fetches[:middle])
         yield from self._kept(fetches[middle:])
 
-    def _may_match(self, known: _Guarantee) -> bool:
-        return _is_possible(self._expression, self._schema, self._as_expression(known))
+    def _may_match(self, guarantee: _Guarantee) -> bool:
+        return _is_possible(self._expression, self._schema, self._as_expression(guarantee))
 
-    def _may_fail(self, known: _Guarantee) -> bool:
-        return _is_possible(~self._expression, self._schema, self._as_expression(known))
+    def _may_fail(self, guarantee: _Guarantee) -> bool:
+        return _is_possible(~self._expression, self._schema, self._as_expression(guarantee))
 
-    def _as_expression(self, known: _Guarantee) -> Any:
+    def _as_expression(self, guarantee: _Guarantee) -> Any:
         """The guarantee as an expression, in literals of the columns' own types."""
         topic, partition, offset, timestamp = self._places
         bounds: list[tuple[str, str, object]] = [
-            (topic, "==", known.at.topic),
-            (partition, "==", known.at.partition),
-            (offset, ">=", known.first),
-            (offset, "<=", known.last),
+            (topic, "==", guarantee.at.topic),
+            (partition, "==", guarantee.at.partition),
+            (offset, ">=", guarantee.first),
+            (offset, "<=", guarantee.last),
         ]
-        if known.times_ms is not None and timestamp in self._schema.names:
+        if guarantee.times_ms is not None and timestamp in self._schema.names:
             unit = _PER_MS[self._schema.field(timestamp).type.unit]
             # A stored millisecond is that very time in finer units, too.
             bounds += [
-                (timestamp, sign, ms * unit) for sign, ms in zip((">=", "<="), known.times_ms, strict=True)
+                (timestamp, sign, ms * unit)
+                for sign, ms in zip((">=", "<="), guarantee.times_ms, strict=True)
             ]
-        found = None
+        expression = None
         for name, sign, value in bounds:
             if name in self._schema.names:
-                one = _compared(name, sign, value, self._schema.field(name).type)
-                found = one if found is None else found & one
-        return found
+                comparison = _compared(name, sign, value, self._schema.field(name).type)
+                expression = comparison if expression is None else expression & comparison
+        return expression
 
     def _mask(self, table: pa.Table) -> pa.ChunkedArray:
         from pyarrow import acero
@@ -138,10 +139,10 @@ class RowFilter:
                 acero.Declaration("project", acero.ProjectNodeOptions([self._expression], ["kept"])),
             ]
         )
-        kept = plan.to_table(use_threads=False).column(0)  # In order; with threads it might not be.
-        if not pa.types.is_boolean(kept.type):
-            raise TypeError(f"it gives {kept.type}, not true or false")
-        return kept
+        mask = plan.to_table(use_threads=False).column(0)  # In order; with threads it might not be.
+        if not pa.types.is_boolean(mask.type):
+            raise TypeError(f"it gives {mask.type}, not true or false")
+        return mask
 
 
 def _referred(expression: Any, schema: pa.Schema) -> Iterator[str]:

@@ -41,15 +41,15 @@ class SealedPlan(NamedTuple):
     def ranges(self) -> dict[TopicPartition, list[tuple[int, int]]]:
         """The offsets of the rest: ranges by partition, in order, without an offset of ``files``."""
         edges = sorted((file.partition, file.start) for file in self.files)
-        found: dict[TopicPartition, list[tuple[int, int]]] = {}
+        by_partition: dict[TopicPartition, list[tuple[int, int]]] = {}
         for fetch in self.rest:
-            ranges = found.setdefault(TopicPartition(fetch.topic, fetch.partition), [])
+            ranges = by_partition.setdefault(TopicPartition(fetch.topic, fetch.partition), [])
             between = ranges and _between(edges, fetch.partition, ranges[-1][1], fetch.offset)
             if not ranges or between:
                 ranges.append((fetch.offset, fetch.next_offset))
             else:
                 ranges[-1] = (ranges[-1][0], fetch.next_offset)
-        return found
+        return by_partition
 
 
 def split_sealed(
@@ -67,9 +67,9 @@ def split_sealed(
         if fetch.file.is_parquet:
             by_file.setdefault(fetch.file, []).append(fetch)
     whole = {
-        file for file, found in by_file.items() if is_readable(file) and _is_all_of(file, found, is_whole)
+        file for file, of_file in by_file.items() if is_readable(file) and _is_all_of(file, of_file, is_whole)
     }
-    files = tuple(_sealed(file, found) for file, found in by_file.items() if file in whole)
+    files = tuple(_sealed(file, of_file) for file, of_file in by_file.items() if file in whole)
     return SealedPlan(files, tuple(fetch for fetch in fetches if fetch.file not in whole))
 
 

@@ -40,15 +40,15 @@ def whole_cut(log: Log, state: State) -> dict[PartitionKey, int]:
     ``log`` is the one of now, ``state`` a state of it, also one as another log has decided (`Log.as_decided`). Raises
     `InvalidRequestError` if it is not known any more what belongs together of that which is held back.
     """
-    found, first = _ends(log, state, {key: partition.start for key, partition in state.partitions.items()})
-    if first is not None and not is_before(first, found):
+    ends, first = _ends(log, state, {key: partition.start for key, partition in state.partitions.items()})
+    if first is not None and not is_before(first, ends):
         topics = [(topic.name, topic.topic_id) for topic in state.topics.values()]
         raise InvalidRequestError(
             f"{log.url} cannot be read in whole transactions: which records belonged together up to entry {first.seq} "
             f"is not known any more, and some of them wait for {'; '.join(map(str, _waiting(state, topics)))}. Read "
             "again when that has ended, or without wholeTransactions (whole_transactions)"
         )
-    return found
+    return ends
 
 
 def _ends(log: Log, state: State, start: Cut) -> tuple[dict[PartitionKey, int], Unit | None]:
@@ -64,9 +64,9 @@ def _ends(log: Log, state: State, start: Cut) -> tuple[dict[PartitionKey, int], 
         raise InvalidRequestError(f"the entries up to {state.seq} of {log.url} are retired: read a later one")
     near = (before_open(state) or 0) - state.snapshot_interval
     if near > oldest.seq:
-        found, first = _known_from(log, state_at(log, near), state, start, stops)
-        if first is None or is_before(first, found):
-            return found, first
+        ends, first = _known_from(log, state_at(log, near), state, start, stops)
+        if first is None or is_before(first, ends):
+            return ends, first
         # What is held back has ended, and began long before the oldest one that is open.
     return _known_from(log, oldest, state, start, stops)
 
@@ -130,16 +130,16 @@ def held_by(state: State, publication: Publication) -> list[Wait]:
 
 def _waiting(state: State, topics: Iterable[tuple[str, str]]) -> list[Wait]:
     """The open transactions in these topics, by name and id, behind which committed records lie."""
-    found: dict[int, list[str]] = {}
+    places_of: dict[int, list[str]] = {}
     for name, topic_id in topics:
         for number in range(state.topics[name].partitions):
             partition = state.partitions[topic_id, number]
             if _has_committed(partition):
                 for producer_id in partition.open:
-                    found.setdefault(producer_id, []).append(f"{name}-{number}")
+                    places_of.setdefault(producer_id, []).append(f"{name}-{number}")
     return [
         Wait(number, state.producers[number].transactional_id, tuple(places))
-        for number, places in sorted(found.items())
+        for number, places in sorted(places_of.items())
     ]
 
 
@@ -180,10 +180,10 @@ def unknown(state: State, start: Cut, covered: Covered, load: Load = in_memory) 
             continue
         low = max(offset, partition.start)
         stable = partition.last_stable_offset
-        found = (row for row in partition.index.scan(low, load) if is_closed(partition, row))
+        rows = (row for row in partition.index.scan(low, load) if is_closed(partition, row))
         begin, end = low, stable
         try:
-            first = next(found, None)
+            first = next(rows, None)
         except (
             ObjectNotFoundError
         ):  # The page was rewritten since, and all of it is stable: from the offset on, then.

@@ -1,9 +1,9 @@
 """Up to where the records of several partitions go without a part of a transaction. Pure.
 
-A *cut* says for each partition up to which offset it goes: what is before it is a beginning of the partition. A cut is
-whole if each unit, a transaction of the log or an entry that stands for itself, lies before it in all of its partitions
-or after it in all of them. The last stable offset of one partition can hold back part of a unit whose other partitions
-are free, and with it all that lies after it there: hence a fixpoint.
+A *cut* has an offset for each partition; the records before it are a beginning of the partition. A *unit* is a
+transaction of the log, or an entry that stands for itself. A cut is whole if each unit lies before it in all of the
+unit's partitions, or after it in all of them. The last stable offset of one partition can hold back part of a unit.
+Then the unit's other parts are held back as well, and all records after them, and so on: hence a fixpoint.
 """
 
 from __future__ import annotations
@@ -96,19 +96,19 @@ class Lists:
             for key, part in unit.parts.items():
                 ends.setdefault(key, []).append((part.end, number))
                 firsts.setdefault(key, []).append((part.first, number))
-        self._ends = {key: sorted(found) for key, found in ends.items()}
-        self._firsts = {key: sorted(found) for key, found in firsts.items()}
+        self._ends = {key: sorted(pairs) for key, pairs in ends.items()}
+        self._firsts = {key: sorted(pairs) for key, pairs in firsts.items()}
 
     def ending_after(self, key: PartitionKey, offset: int) -> list[int]:
         """Those with a part that ends after ``offset``; each is given once."""
-        found = self._ends.get(key, [])
-        at = bisect_left(found, (offset + 1, -1))
-        self._ends[key], after = found[:at], found[at:]
+        pairs = self._ends.get(key, [])
+        at = bisect_left(pairs, (offset + 1, -1))
+        self._ends[key], after = pairs[:at], pairs[at:]
         return [number for _, number in after]
 
     def beginning_before(self, key: PartitionKey, offset: int) -> list[int]:
         """Those with a part that begins before ``offset``; each is given once."""
-        found = self._firsts.get(key, [])
-        at = bisect_left(found, (offset, -1))
-        before, self._firsts[key] = found[:at], found[at:]
+        pairs = self._firsts.get(key, [])
+        at = bisect_left(pairs, (offset, -1))
+        before, self._firsts[key] = pairs[:at], pairs[at:]
         return [number for _, number in before]

@@ -31,7 +31,9 @@ def before_open(state: State) -> int | None:
 
     Its snapshot, and all entries after it, say what belongs to the transactions that have ended since.
     """
-    begun = min((state.producers[one].started_seq for one in state.open_transactions), default=None)
+    begun = min(
+        (state.producers[producer_id].started_seq for producer_id in state.open_transactions), default=None
+    )
     return None if begun is None else (begun - 1) // state.snapshot_interval * state.snapshot_interval
 
 
@@ -81,36 +83,36 @@ class Horizon:
     def floor(self, state: State, snapshots: Iterable[int]) -> int:
         """The newest of these snapshots up to which no reader needs the entries; `NOWHERE`: all are needed.
 
-        No entry is retired in or after which a transaction began that is open: the store says since when the entry is
-        there (`spark_eos.log.expiration`), and from the boundary before it on it is known what belongs together of all
-        that has ended since (`spark_eos.log.selection.units`). What began after ``state`` is not known, so the floor is
-        not after it. Times of snapshots only grow, so few of them are read.
+        The entry in which the oldest open transaction began is kept, and so are all entries after the boundary before
+        it. That entry tells since when the transaction is open (`spark_eos.log.expiration`). All of them tell which
+        records of the transactions that have ended since belong together (`spark_eos.log.selection.units`). What began
+        after ``state`` is not known, so the floor is not after it. Times of snapshots only grow, so few are read.
         """
         begun = before_open(state)
-        there = sorted(snapshots)
-        newest = there[-1] if there else NOWHERE
-        self._times = {seq: time for seq, time in self._times.items() if seq > newest or seq in there}
-        found = [seq for seq in there if seq <= (state.seq if begun is None else begun)]
+        seqs = sorted(snapshots)
+        newest = seqs[-1] if seqs else NOWHERE
+        self._times = {seq: time for seq, time in self._times.items() if seq > newest or seq in seqs}
+        candidates = [seq for seq in seqs if seq <= (state.seq if begun is None else begun)]
         # Whole milliseconds: what seems to be n old may be almost n + 1.
         limit_ms = state.timestamp_ms - setting(state, "metadata.max.retention.ms") + 1
-        low, high = 0, len(found)
+        low, high = 0, len(candidates)
         while low < high:
             middle = (low + high) // 2
-            time = self._time(found[middle], state)
+            time = self._time(candidates[middle], state)
             # A time from before the log's time was set back tells nothing, and only a wrong clock made it.
             if time.timestamp_ms <= limit_ms or time.resets < state.time_resets:
                 low = middle + 1
             else:
                 high = middle
-        return found[low - 1] if low else NOWHERE
+        return candidates[low - 1] if low else NOWHERE
 
     def _time(self, seq: int, state: State) -> _Time:
-        found = self._times.get(seq)
-        if found is None:
+        time = self._times.get(seq)
+        if time is None:
             name = paths.snapshot(seq)
             try:
                 self.saw(decode_snapshot(self._store.read(name), seq, f"{self._store.url}/{name}"))
             except (ObjectNotFoundError, CorruptRecordError):
                 self._times[seq] = _UNKNOWN
-            found = self._times[seq]
-        return found
+            time = self._times[seq]
+        return time

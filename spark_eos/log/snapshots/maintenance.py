@@ -233,10 +233,10 @@ class BackgroundMaintenance:
             self._make_sure()
             self._snapshots.look()
             self._snapshots.find_floor(state)
-            done = 0
-            while done < count and self._retire_one(state):
-                done += 1
-            return done
+            count_retired = 0
+            while count_retired < count and self._retire_one(state):
+                count_retired += 1
+            return count_retired
 
     def _retirable(self, state: State) -> int:
         return retirable(state, self._snapshots.stored, self._snapshots.floor)

@@ -49,12 +49,12 @@ def newest_snapshot(store: Store) -> State | None:
     damage: CorruptRecordError | None = None
     gone: set[int] = set()
     while True:
-        found = {paths.snapshot_seq(info.name) for info in store.list(paths.SNAPSHOTS)} - {None} - gone
-        if not found:
+        seqs = {paths.snapshot_seq(info.name) for info in store.list(paths.SNAPSHOTS)} - {None} - gone
+        if not seqs:
             if damage is not None:
                 raise damage
             return None
-        for seq in sorted(found, reverse=True):  # type: ignore[type-var]  # None was taken out
+        for seq in sorted(seqs, reverse=True):  # type: ignore[type-var]  # None was taken out
             assert seq is not None
             name = paths.snapshot(seq)
             gone.add(seq)
@@ -80,7 +80,7 @@ class Snapshots:
         self._lock = threading.Lock()
         self._horizon = Horizon(store)
         self._passed: State | None = None
-        self._mine = False
+        self._must_store = False
         self.stored = -1
         """The newest snapshot that this process knows of, by its entry."""
         self.floor = NOWHERE
@@ -107,12 +107,12 @@ class Snapshots:
             else:
                 self.stored = max(self.stored, before.seq)
                 self._forget(before)
-        self._mine = created or missed
+        self._must_store = created or missed
 
     @property
     def is_due(self) -> bool:
         """Whether a snapshot is missing that this process should store: its own, or that of one that died."""
-        return self._mine and self._passed is not None and self._passed.seq > self.stored
+        return self._must_store and self._passed is not None and self._passed.seq > self.stored
 
     @property
     def is_floor_due(self) -> bool:
@@ -122,9 +122,9 @@ class Snapshots:
     def find_floor(self, state: State, missing: int | None = None) -> list[int]:
         """Look up the floor at ``state``. Returns the snapshots that there are, and the one that is ``missing`` yet."""
         names = (paths.snapshot_seq(info.name) for info in self._store.list(paths.SNAPSHOTS))
-        found = {seq for seq in (*names, missing) if seq is not None}
-        self.floor, self._looked_from = self._horizon.floor(state, found), self.stored
-        return sorted(found)
+        seqs = {seq for seq in (*names, missing) if seq is not None}
+        self.floor, self._looked_from = self._horizon.floor(state, seqs), self.stored
+        return sorted(seqs)
 
     @property
     def is_large(self) -> bool:
@@ -134,15 +134,15 @@ class Snapshots:
     def _takes_long(self, state: State) -> bool:
         if not self._has_threads:
             return False
-        return len(state.partitions) >= LARGE or sum(one.rows for one in _pages(state)) >= LARGE_ROWS
+        return len(state.partitions) >= LARGE or sum(page.rows for page in _pages(state)) >= LARGE_ROWS
 
     def look(self) -> int:
         """Look for the newest stored snapshot, of any process: its entry, or -1. For full passes of maintenance.
 
         Raises `CorruptRecordError` if there are only damaged ones.
         """
-        found = (paths.snapshot_seq(info.name) for info in self._store.list(paths.SNAPSHOTS))
-        if max((seq for seq in found if seq is not None), default=-1) <= self.stored:
+        seqs = (paths.snapshot_seq(info.name) for info in self._store.list(paths.SNAPSHOTS))
+        if max((seq for seq in seqs if seq is not None), default=-1) <= self.stored:
             return self.stored
         newest = newest_snapshot(self._store)
         if newest is not None and newest.seq > self.stored:
@@ -203,10 +203,10 @@ class Snapshots:
 
         The one from which all open transactions can be read stays: it will be the floor. Returns how many there were.
         """
-        found, begun = self.find_floor(state), before_open(state)
-        kept = spread(seq for seq in found if seq >= self.floor) | {*found[-KEPT:]}
-        kept.update([seq for seq in found if begun is not None and seq <= begun][-1:])
-        old = [seq for seq in found if seq not in kept]
+        seqs, begun = self.find_floor(state), before_open(state)
+        kept = spread(seq for seq in seqs if seq >= self.floor) | {*seqs[-KEPT:]}
+        kept.update([seq for seq in seqs if begun is not None and seq <= begun][-1:])
+        old = [seq for seq in seqs if seq not in kept]
         for seq in old:
             self._store.delete(paths.snapshot(seq))
         return len(old)

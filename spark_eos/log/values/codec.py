@@ -80,7 +80,7 @@ class ValueFormat(Protocol):
         """The settings after a change, with what the records that are there are read with. Raises `ConfigError`."""
 
     def registered(
-        self, topic: str, stays: Mapping[str, str], given: Mapping[str, object]
+        self, topic: str, stays: Mapping[str, str], new: Mapping[str, object]
     ) -> Mapping[str, object]:
         """The settings, and what a schema registry knows of them. Raises `ConfigError`, `SchemaRegistryError`."""
 

@@ -52,7 +52,9 @@ def to_column(type_: pa.DataType) -> Callable[[Any], Any]:
         return lambda value: None if value is None else _struct(value, parts)
     if types.is_list(type_):
         item = to_column(type_.value_type)
-        return lambda value: None if value is None else [item(one) for one in _of(value, list, "an array")]
+        return lambda value: (
+            None if value is None else [item(element) for element in _of(value, list, "an array")]
+        )
     if types.is_map(type_):
         if type_.key_type != pa.string():
             return _refuse(f"a map with keys of type {type_.key_type}")
@@ -60,7 +62,7 @@ def to_column(type_: pa.DataType) -> Callable[[Any], Any]:
         return lambda value: (
             None
             if value is None
-            else [(key, entry(one)) for key, one in _of(value, dict, "an object").items()]
+            else [(key, entry(element)) for key, element in _of(value, dict, "an object").items()]
         )
     simple = _simple(type_)
     return lambda value: None if value is None else simple(value)
@@ -90,22 +92,22 @@ def _simple(type_: pa.DataType) -> Callable[[Any], Any]:
 
 
 def _struct(value: Any, parts: list[tuple[str, Callable[[Any], Any]]]) -> dict[str, Any]:
-    given = _of(value, dict, "an object")
-    found = {}
+    properties = _of(value, dict, "an object")
+    fields = {}
     for name, convert in parts:
-        one = given.get(name)
-        if one is not None:
+        part = properties.get(name)
+        if part is not None:
             try:
-                one = convert(one)
+                part = convert(part)
             except (ValueError, OverflowError) as error:
                 raise ValueError(f"property {name}: {error}") from error
-        found[name] = one
-    return found
+        fields[name] = part
+    return fields
 
 
-def _of(value: Any, kind: type | tuple[type, ...], what: str) -> Any:
+def _of(value: Any, kind: type | tuple[type, ...], form: str) -> Any:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise ValueError(f"expected {what}, found {json.dumps(value)[:60]}")
+        raise ValueError(f"expected {form}, found {json.dumps(value)[:60]}")
     return value
 
 
@@ -138,20 +140,20 @@ def _decimal(value: Any, type_: pa.DataType) -> Decimal:
 def _timestamp(value: Any, *, zoned: bool) -> dt.datetime:
     text = _of(value, str, "a time such as 2026-11-24T01:02:03Z")
     # Python 3.10 knows neither Z nor fractions of other lengths than 3 and 6.
-    found = _parsed(text)
-    if zoned and found.tzinfo is None:
-        return found.replace(tzinfo=dt.timezone.utc)
-    if not zoned and found.tzinfo is not None:
-        return found.astimezone(dt.timezone.utc).replace(tzinfo=None)
-    return found
+    time = _parsed(text)
+    if zoned and time.tzinfo is None:
+        return time.replace(tzinfo=dt.timezone.utc)
+    if not zoned and time.tzinfo is not None:
+        return time.astimezone(dt.timezone.utc).replace(tzinfo=None)
+    return time
 
 
 def _parsed(text: str) -> dt.datetime:
     body = text[:-1] + "+00:00" if text[-1:] in {"Z", "z"} else text
-    head, dot, rest = body.partition(".")
+    head, dot, fraction = body.partition(".")
     if dot:
-        digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
-        body = f"{head}.{digits[:6]:0<6}{rest[len(digits) :]}"
+        digits = fraction[: len(fraction) - len(fraction.lstrip("0123456789"))]
+        body = f"{head}.{digits[:6]:0<6}{fraction[len(digits) :]}"
     return dt.datetime.fromisoformat(body)
 
 
@@ -169,9 +171,9 @@ def _iso(value: dt.datetime | dt.date | dt.time) -> str:
     return text.removesuffix("+00:00") + "Z" if text.endswith("+00:00") else text
 
 
-def _refuse(what: str) -> Callable[[Any], Any]:
+def _refuse(kind: str) -> Callable[[Any], Any]:
     def refuse(_value: Any) -> Any:
-        raise ValueError(f"JSON has no form for {what}")
+        raise ValueError(f"JSON has no form for {kind}")
 
     return refuse
 

@@ -30,9 +30,9 @@ class Problems:
         for row in rows.tolist() if isinstance(rows, np.ndarray) else rows:
             self.reasons.setdefault(row, reason)
 
-    def move(self, found: Problems, rows: npt.NDArray[Any]) -> None:
+    def move(self, problems: Problems, rows: npt.NDArray[Any]) -> None:
         """The problems of a selection, of which row ``i`` is ``rows[i]`` here."""
-        for row, reason in found.reasons.items():
+        for row, reason in problems.reasons.items():
             self.reasons.setdefault(int(rows[row]), reason)
 
     def mask(self, rows: int) -> npt.NDArray[np.bool_]:

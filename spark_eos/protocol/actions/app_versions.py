@@ -31,8 +31,8 @@ class SetAppVersion(NamedTuple):
 
 def is_committed(state: State, action: SetAppVersion) -> bool:
     """Whether the job has committed this version, or a later one."""
-    known = state.app_versions.get((action.app_id, action.topic_id or ""))
-    return known is not None and action.version <= known.version
+    last = state.app_versions.get((action.app_id, action.topic_id or ""))
+    return last is not None and action.version <= last.version
 
 
 def set_app_version(state: State, action: SetAppVersion) -> tuple[State, None]:

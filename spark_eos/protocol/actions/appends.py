@@ -72,14 +72,14 @@ def append(state: State, action: AppendBatches) -> tuple[State, tuple[Appended, 
         producer = producers.require_idempotent(state, stamp)
     else:
         state, producer = producers.require_transaction(state, stamp)
-    known = {name: topics.require(state, name, topic_id) for name, topic_id in action.topics}
+    topics_by_name = {name: topics.require(state, name, topic_id) for name, topic_id in action.topics}
     for staged in action.files:
-        _check_file(known, staged)
-    windows = {} if producer is None else _windows(producer, action, known)
+        _check_file(topics_by_name, staged)
+    windows = {} if producer is None else _windows(producer, action, topics_by_name)
     if (
         producer is not None
         and any(windows.values())
-        and (repeated := _repeated(producer, action, known)) is not None
+        and (repeated := _repeated(producer, action, topics_by_name)) is not None
     ):
         return state, repeated
     # Not before the repetition is ruled out: a file that is in the log already is kept, however old it is.
@@ -90,7 +90,7 @@ def append(state: State, action: AppendBatches) -> tuple[State, tuple[Appended, 
     opens: dict[int, Map[int, int]] = {}
     with state.partitions.mutate() as partitions:
         for staged in action.files:
-            topic, file = known[staged.topic], staged.file
+            topic, file = topics_by_name[staged.topic], staged.file
             for batch in staged.batches:
                 key = (topic.topic_id, batch.partition)
                 before = partitions[key]
@@ -123,8 +123,8 @@ def _fate_of_append(state: State, action: AppendBatches) -> Fate:
             if batch.base_sequence == NO_SEQUENCE:
                 return Fate.UNKNOWN
             key = (ids.get(staged.topic, ""), batch.partition)
-            found = producers.find_duplicate(producer, key, stamp.number, batch)
-            return Fate.APPLIED if found is not None else Fate.UNKNOWN
+            duplicate = producers.find_duplicate(producer, key, stamp.number, batch)
+            return Fate.APPLIED if duplicate is not None else Fate.UNKNOWN
     return Fate.UNKNOWN
 
 
@@ -154,7 +154,7 @@ declare(
     is_repeatable=lambda action: action.producer != NO_PRODUCER,
     effects=_effects_of_append,
     show=_shown_append,
-    answer=Answer(list, lambda told: tuple(Appended(*one) for one in told)),
+    answer=Answer(list, lambda told: tuple(Appended(*fields) for fields in told)),
 )
 
 
@@ -167,8 +167,8 @@ def check_file_name(name: str) -> None:
 
 def staged_at(file_name: str) -> int:
     """The base seq in a data file's name, ``…/<base seq>-<id>.arrow``: the newest entry when its writer began."""
-    digits, _, rest = file_name.rpartition("/")[2].partition("-")
-    if not rest or not _BASE_SEQ.fullmatch(digits):
+    digits, _, suffix = file_name.rpartition("/")[2].partition("-")
+    if not suffix or not _BASE_SEQ.fullmatch(digits):
         raise InvalidRequestError(f"{file_name!r} is not the name of a data file: <base seq>-<id>.arrow")
     return int(digits)
 
@@ -218,8 +218,8 @@ def _appended(
     return Partition(start, base + batch.count, index.append(row), opened, aborted)
 
 
-def _check_file(known: dict[str, Topic], staged: StagedFile) -> None:
-    topic = known.get(staged.topic)
+def _check_file(topics_by_name: dict[str, Topic], staged: StagedFile) -> None:
+    topic = topics_by_name.get(staged.topic)
     if topic is None:
         raise InvalidRequestError(
             f"file {staged.file.name} names topic {staged.topic!r} without its topic id"
@@ -266,11 +266,11 @@ def _inside(staged: StagedFile, topic: Topic) -> bool:
 
 
 def _windows(
-    producer: Producer, action: AppendBatches, known: dict[str, Topic]
+    producer: Producer, action: AppendBatches, topics_by_name: dict[str, Topic]
 ) -> dict[PartitionKey, tuple[int, ...]]:
     """The producer's last batches in each partition for which the action has sequence numbers."""
     keys = [
-        (known[staged.topic].topic_id, batch.partition)
+        (topics_by_name[staged.topic].topic_id, batch.partition)
         for staged in action.files
         for batch in staged.batches
         if batch.base_sequence != NO_SEQUENCE
@@ -279,25 +279,25 @@ def _windows(
 
 
 def _repeated(
-    producer: Producer, action: AppendBatches, known: dict[str, Topic]
+    producer: Producer, action: AppendBatches, topics_by_name: dict[str, Topic]
 ) -> tuple[Appended, ...] | None:
     """The answer for a request that was applied before, or None if it is new."""
     answers, fresh = [], 0
     for staged in action.files:
-        topic = known[staged.topic]
+        topic = topics_by_name[staged.topic]
         for batch in staged.batches:
-            found = None
+            duplicate = None
             if batch.base_sequence != NO_SEQUENCE:
                 key = (topic.topic_id, batch.partition)
-                found = producers.find_duplicate(producer, key, action.producer.number, batch)
-            if found is None:
+                duplicate = producers.find_duplicate(producer, key, action.producer.number, batch)
+            if duplicate is None:
                 fresh += 1
             else:
                 answers.append(
                     Appended(
                         topic.name,
                         batch.partition,
-                        found.base_offset,
+                        duplicate.base_offset,
                         batch.count,
                         batch.max_timestamp_ms,
                         duplicate=True,

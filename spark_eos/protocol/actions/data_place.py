@@ -107,7 +107,7 @@ def move_data(state: State, action: MoveData) -> tuple[State, None]:
         raise InvalidRequestError(
             f"{action.url!r} is no place in the store of the entries that was never used before"
         )
-    shared = [name for name, one in sorted(state.publications.items()) if _shares(one.config)]
+    shared = [name for name, publication in sorted(state.publications.items()) if _shares(publication.config)]
     if shared:
         raise InvalidRequestError(
             f"the data files cannot be moved: tables of publication {shared[0]!r} share them, and other programs know "

@@ -148,8 +148,8 @@ class Declaration(NamedTuple):
 
     def schema(self, version: int) -> dict[str, Any]:
         """Avro's schema of the action, as that version of the entries has it."""
-        known = {field.name: field.shape.schema(version) for field in self.fields if field.since <= version}
-        return record(self.kind.__name__, **known)
+        schemas = {field.name: field.shape.schema(version) for field in self.fields if field.since <= version}
+        return record(self.kind.__name__, **schemas)
 
 
 DECLARED: dict[type[Any], Declaration] = {}
@@ -225,9 +225,9 @@ def declare(
             raise TypeError(
                 f"{kind.__name__}.{field.name} needs a default: entries before version {field.since} lack it"
             )
-    for known in DECLARED.values():
-        if known.kind is not kind and known.number == number:
-            raise TypeError(f"{kind.__name__} cannot have number {number}: {known.kind.__name__} has it")
+    for other in DECLARED.values():
+        if other.kind is not kind and other.number == number:
+            raise TypeError(f"{kind.__name__} cannot have number {number}: {other.kind.__name__} has it")
     declaration = Declaration(
         *(kind, number, since, fields, rule, clock, fate, fate_decides, is_repeatable, effects),
         show=show or _shown_fields,

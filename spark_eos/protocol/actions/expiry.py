@@ -174,10 +174,10 @@ def expire_offsets(state: State, action: ExpireOffsets) -> tuple[State, None]:
             "offsets of it, or a Spark query reads for it"
         )
     for at in action.partitions:
-        known = offsets.get(at)
-        if known is None:
+        committed = offsets.get(at)
+        if committed is None:
             continue
-        if not _is_old(state, group, known, state.timestamp_ms):
+        if not _is_old(state, group, committed, state.timestamp_ms):
             raise InvalidRequestError(
                 f"the offset of group {action.group!r} for {at[0]}-{at[1]} is not as old as "
                 f"offsets.retention.minutes, {setting(state, 'offsets.retention.minutes')}"
@@ -209,7 +209,7 @@ declare(
 def due(state: State, now_ms: int) -> Iterator[ExpireProducers | ExpireTransactionalIds | ExpireOffsets]:
     """What may be forgotten at ``now_ms``, by the clock of the caller."""
     producers: list[int] = []
-    named: list[str] = []
+    transactional_ids: list[str] = []
     for producer_id, producer in sorted(state.producers.items()):
         if producer.is_open:
             continue
@@ -220,19 +220,21 @@ def due(state: State, now_ms: int) -> Iterator[ExpireProducers | ExpireTransacti
             and not producer.is_awaited
             and idle_ms >= setting(state, "transactional.id.expiration.ms")
         ):
-            named.append(name)
+            transactional_ids.append(name)
         elif idle_ms >= setting(state, "producer.id.expiration.ms") and (name is None or producer.sequences):
             producers.append(producer_id)
     if producers:
         yield ExpireProducers(tuple(producers))
-    if named:
-        yield ExpireTransactionalIds(tuple(sorted(named)))
+    if transactional_ids:
+        yield ExpireTransactionalIds(tuple(sorted(transactional_ids)))
     kept = _kept_groups(state)
     for name in sorted({*state.offsets, *state.groups} - kept):
         group, offsets = state.groups.get(name, Group()), state.offsets.get(name, _NO_OFFSETS)
         if group.members:
             continue
-        old = tuple(sorted(at for at, known in offsets.items() if _is_old(state, group, known, now_ms)))
+        old = tuple(
+            sorted(at for at, committed in offsets.items() if _is_old(state, group, committed, now_ms))
+        )
         if old or (not offsets and _is_long_empty(state, group, now_ms)):
             yield ExpireOffsets(name, old)
 
@@ -249,9 +251,9 @@ def _require_idle(state: State, producer: Producer, name: str) -> None:
         )
 
 
-def _is_old(state: State, group: Group, known: CommittedOffset, now_ms: int) -> bool:
+def _is_old(state: State, group: Group, committed: CommittedOffset, now_ms: int) -> bool:
     """As in Kafka (KIP-211): the time begins when the group became empty, or with a later commit."""
-    since_ms = max(known.timestamp_ms, group.empty_since_ms)
+    since_ms = max(committed.timestamp_ms, group.empty_since_ms)
     return now_ms - since_ms >= setting(state, "offsets.retention.minutes") * _MINUTE_MS
 
 

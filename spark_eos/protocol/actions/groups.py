@@ -223,8 +223,8 @@ def check_committer(
                 "processes are gone (eoslog groups remove-members)"
             )
         return
-    known = members.get(member.member_id)
-    if known is None:
+    current = members.get(member.member_id)
+    if current is None:
         successor = None if group is None else _holder_of_instance(group, member.instance_id)
         if successor is not None:
             raise FencedInstanceIdError(
@@ -232,16 +232,16 @@ def check_committer(
                 f"{successor.member_id} now, not to {member.member_id}: another consumer took over. Close this one"
             )
         raise _unknown(group_id, member.member_id)
-    if member.generation != known.generation:
+    if member.generation != current.generation:
         raise IllegalGenerationError(
             f"member {member.member_id} of group {group_id!r} commits for generation {member.generation}, but it is "
-            f"in generation {known.generation}: the group was rebalanced in between. Nothing was committed"
+            f"in generation {current.generation}: the group was rebalanced in between. Nothing was committed"
         )
-    foreign = set(partitions).difference(known.held)
+    foreign = set(partitions).difference(current.held)
     if not foreign:
         return
     for other in members.values():
-        if other.member_id != known.member_id and not foreign.isdisjoint(other.held):
+        if other.member_id != current.member_id and not foreign.isdisjoint(other.held):
             raise IllegalGenerationError(
                 f"member {member.member_id} of group {group_id!r} commits for a partition that member "
                 f"{other.member_id} holds now. Nothing was committed"
@@ -251,12 +251,12 @@ def check_committer(
 def topic_changed(state: State, name: str, gone: Collection[PartitionKey] = ()) -> State:
     """A topic was created, has more partitions, or was deleted with those that are ``gone``: its groups rebalance."""
     for group_id in sorted(state.groups):
-        group = known = state.groups[group_id]
+        group = before = state.groups[group_id]
         if gone:
             group = _without(group, frozenset(gone))
         if any(name in member.topics for member in group.members.values()):
             group = _rebalanced(state, group_id, group)
-        if group is not known:
+        if group is not before:
             state = _with(state, group_id, group)
     return state
 
@@ -271,9 +271,9 @@ def _rebalanced(state: State, group_id: str, group: Group) -> Group:
         return replace(group, generation=generation, assignor="", assignment=Map())
     assignor = _elected(group_id, list(group.members.values()))
     topics = {topic for member in group.members.values() for topic in member.topics}
-    there = [state.topics[name] for name in sorted(topics) if name in state.topics]
-    names = {topic.topic_id: topic.name for topic in there}
-    ids = {topic.name: topic.topic_id for topic in there}
+    existing = [state.topics[name] for name in sorted(topics) if name in state.topics]
+    names = {topic.topic_id: topic.name for topic in existing}
+    ids = {topic.name: topic.topic_id for topic in existing}
     subscribers = {
         member_id: Subscriber(
             member.topics,
@@ -282,7 +282,7 @@ def _rebalanced(state: State, group_id: str, group: Group) -> Group:
         )
         for member_id, member in group.members.items()
     }
-    shares = ASSIGNORS[assignor](subscribers, {topic.name: topic.partitions for topic in there})
+    shares = ASSIGNORS[assignor](subscribers, {topic.name: topic.partitions for topic in existing})
     assignment = Map(
         {who: tuple(sorted((ids[at[0]], at[1]) for at in share)) for who, share in shares.items()}
     )
@@ -291,7 +291,7 @@ def _rebalanced(state: State, group_id: str, group: Group) -> Group:
 
 def _handed_out(group: Group) -> Group:
     """Members that have synced hold their share, except what another member has yet to release."""
-    kept = {
+    held_by_others = {
         key
         for member in group.members.values()
         if member.generation != group.generation
@@ -300,7 +300,7 @@ def _handed_out(group: Group) -> Group:
     members = group.members
     for member_id, member in group.members.items():
         if member.generation == group.generation:
-            held = tuple(key for key in group.assignment[member_id] if key not in kept)
+            held = tuple(key for key in group.assignment[member_id] if key not in held_by_others)
             if held != member.held:
                 members = members.set(member_id, replace(member, held=held))
     return replace(group, members=members)
@@ -368,8 +368,8 @@ def _with(state: State, group_id: str, group: Group) -> State:
 
 def is_gone(before: State, after: State, group_id: str) -> bool:
     """Whether nothing is left of a group that ``before`` has."""
-    return any(group_id in one for one in (before.groups, before.offsets)) and not any(
-        group_id in one for one in (after.groups, after.offsets)
+    return any(group_id in by_group for by_group in (before.groups, before.offsets)) and not any(
+        group_id in by_group for by_group in (after.groups, after.offsets)
     )
 
 

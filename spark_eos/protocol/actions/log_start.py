@@ -33,14 +33,14 @@ class AdvanceLogStart(NamedTuple):
 def advance(state: State, action: AdvanceLogStart) -> tuple[State, None]:
     """Log starts never go back and never pass the last stable offset: an open transaction stays whole."""
     partitions = state.partitions
-    for wanted in action.offsets:
-        key = require_partition(state, wanted)
+    for target in action.offsets:
+        key = require_partition(state, target)
         partition = partitions[key]
         stable = partition.last_stable_offset
-        start = stable if wanted.offset == TO_THE_END else wanted.offset
+        start = stable if target.offset == TO_THE_END else target.offset
         if not 0 <= start <= stable:
             raise OffsetOutOfRangeError(
-                f"the start of {wanted.topic}-{wanted.partition} cannot move to offset {start}: "
+                f"the start of {target.topic}-{target.partition} cannot move to offset {start}: "
                 f"it is {partition.start} and the last stable offset is {stable}"
             )
         if start > partition.start:
@@ -54,12 +54,12 @@ def _tell(before: State, after: State, action: AdvanceLogStart, writer: str) -> 
     if writer == RETENTION:
         return
     deleted: dict[str, list[str]] = {}
-    for one in action.offsets:
-        key = (one.topic_id, one.partition)
+    for target in action.offsets:
+        key = (target.topic_id, target.partition)
         was, now = before.partitions.get(key), after.partitions.get(key)
         if was is not None and now is not None and now.start > was.start:
-            text = f"partition {one.partition}, offsets {was.start} to {now.start - 1}"
-            deleted.setdefault(one.topic, []).append(text)
+            text = f"partition {target.partition}, offsets {was.start} to {now.start - 1}"
+            deleted.setdefault(target.topic, []).append(text)
     for topic, parts in deleted.items():
         yield Told("records deleted", topic, "; ".join(parts))
 

@@ -41,18 +41,18 @@ def reset(state: State, action: ResetLogTime) -> tuple[State, None]:
             f"the log's time is {state.timestamp_ms} ms since 1970: it is not ahead of {now_ms}, and stays"
         )
     offsets = {
-        group: _mapped(known, lambda one: _offset_until(one, now_ms))
-        for group, known in state.offsets.items()
+        group: _mapped(of_group, lambda committed: _offset_until(committed, now_ms))
+        for group, of_group in state.offsets.items()
     }
     groups = {
         name: replace(
             group,
             empty_since_ms=min(group.empty_since_ms, now_ms),
-            members=_mapped(group.members, lambda one: _member_until(one, now_ms)),
+            members=_mapped(group.members, lambda member: _member_until(member, now_ms)),
         )
         for name, group in state.groups.items()
     }
-    producers = _mapped(state.producers, lambda one: _producer_until(one, now_ms))
+    producers = _mapped(state.producers, lambda producer: _producer_until(producer, now_ms))
     new = replace(
         state,
         timestamp_ms=now_ms,
@@ -61,8 +61,8 @@ def reset(state: State, action: ResetLogTime) -> tuple[State, None]:
         offsets=Map(offsets),
     )
     trail = tuple(
-        one._replace(timestamp_ms=min(one.timestamp_ms, now_ms), first_ms=min(one.first_ms, now_ms))
-        for one in state.trail
+        event._replace(timestamp_ms=min(event.timestamp_ms, now_ms), first_ms=min(event.first_ms, now_ms))
+        for event in state.trail
     )
     return replace(new, groups=Map(groups), trail=trail), None
 
@@ -79,25 +79,25 @@ declare(
 )
 
 
-def _mapped(known: Map[_K, _V], change: Callable[[_V], _V]) -> Map[_K, _V]:
-    with known.mutate() as changed:
-        for key, value in known.items():
+def _mapped(values: Map[_K, _V], change: Callable[[_V], _V]) -> Map[_K, _V]:
+    with values.mutate() as changed:
+        for key, value in values.items():
             new = change(value)
             if new is not value:
                 changed[key] = new
     return changed.finish()
 
 
-def _offset_until(known: CommittedOffset, now_ms: int) -> CommittedOffset:
-    return replace(known, timestamp_ms=now_ms) if known.timestamp_ms > now_ms else known
+def _offset_until(committed: CommittedOffset, now_ms: int) -> CommittedOffset:
+    return replace(committed, timestamp_ms=now_ms) if committed.timestamp_ms > now_ms else committed
 
 
-def _member_until(known: Member, now_ms: int) -> Member:
-    return replace(known, joined_ms=now_ms) if known.joined_ms > now_ms else known
+def _member_until(member: Member, now_ms: int) -> Member:
+    return replace(member, joined_ms=now_ms) if member.joined_ms > now_ms else member
 
 
 def _producer_until(producer: Producer, now_ms: int) -> Producer:
-    pending = _mapped(producer.pending, lambda one: _offset_until(one, now_ms))
+    pending = _mapped(producer.pending, lambda committed: _offset_until(committed, now_ms))
     if max(producer.started_ms, producer.last_ms) <= now_ms and pending is producer.pending:
         return producer
     return replace(

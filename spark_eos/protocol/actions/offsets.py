@@ -51,25 +51,25 @@ def commit(state: State, action: CommitOffsets) -> tuple[State, None]:
         raise InvalidRequestError("offsets can only be committed for a group: set group.id")
     committed = {}
     keys = []
-    for wanted in action.offsets:
-        keys.append(require_partition(state, wanted))
-        if wanted.offset < 0:
+    for target in action.offsets:
+        keys.append(require_partition(state, target))
+        if target.offset < 0:
             raise InvalidRequestError(
-                f"offset {wanted.offset} cannot be committed for {wanted.topic}-{wanted.partition}"
+                f"offset {target.offset} cannot be committed for {target.topic}-{target.partition}"
             )
         # Surrogates have no UTF-8; the codec refuses them, and a rule may raise nothing but its own errors.
-        if len(wanted.metadata.encode(errors="surrogatepass")) > MAX_METADATA_BYTES:
+        if len(target.metadata.encode(errors="surrogatepass")) > MAX_METADATA_BYTES:
             raise InvalidRequestError(
-                f"the metadata committed for {wanted.topic}-{wanted.partition} is longer than "
+                f"the metadata committed for {target.topic}-{target.partition} is longer than "
                 f"{MAX_METADATA_BYTES} bytes"
             )
-        committed[wanted.topic, wanted.partition] = CommittedOffset(
-            wanted.topic_id, wanted.offset, wanted.metadata, state.timestamp_ms
+        committed[target.topic, target.partition] = CommittedOffset(
+            target.topic_id, target.offset, target.metadata, state.timestamp_ms
         )
     groups.check_committer(state, action.group, action.member, keys)
     if action.producer is None:
-        known = state.offsets.get(action.group, Map())
-        return replace(state, offsets=state.offsets.set(action.group, known.update(committed))), None
+        of_group = state.offsets.get(action.group, Map())
+        return replace(state, offsets=state.offsets.set(action.group, of_group.update(committed))), None
     state, producer = producers.require_transaction(state, action.producer)
     pending = producer.pending.update({(action.group, *key): value for key, value in committed.items()})
     producer = replace(producer, pending=pending)
@@ -83,7 +83,7 @@ def _tell_reset(_before: State, _after: State, action: CommitOffsets, writer: st
         Told(
             "offsets of a group set",
             action.group,
-            ", ".join(f"{one.topic}-{one.partition}: {one.offset}" for one in action.offsets),
+            ", ".join(f"{target.topic}-{target.partition}: {target.offset}" for target in action.offsets),
         )
     ]
 
@@ -134,10 +134,10 @@ def delete_offsets(state: State, action: DeleteOffsets) -> tuple[State, None]:
 
 
 def _tell_deleted(before: State, after: State, action: DeleteOffsets, _writer: str) -> Iterable[Told]:
-    what, gone = "offsets of a group deleted", groups.offsets_gone(before, after, action.group)
+    kind, gone = "offsets of a group deleted", groups.offsets_gone(before, after, action.group)
     if not action.partitions and groups.is_gone(before, after, action.group):
-        return [Told(what, action.group, "all")]
-    return [Told(what, action.group, ", ".join(gone))] if gone else []
+        return [Told(kind, action.group, "all")]
+    return [Told(kind, action.group, ", ".join(gone))] if gone else []
 
 
 declare(

@@ -96,8 +96,8 @@ def init(state: State, action: InitProducer) -> tuple[State, ProducerStamp]:
             f"transaction.timeout.ms is {action.timeout_ms}; it must be from 1 to "
             f"{TRANSACTION_MAX_TIMEOUT_MS}"
         )
-    known = None if action.transactional_id is None else state.producer_of(action.transactional_id)
-    if known is None:
+    current = None if action.transactional_id is None else state.producer_of(action.transactional_id)
+    if current is None:
         if action.producer_id != state.next_producer_id or action.epoch != 0:
             raise InvalidPidMappingError(
                 f"transactional.id {action.transactional_id!r} has no producer id {action.producer_id} at "
@@ -109,29 +109,29 @@ def init(state: State, action: InitProducer) -> tuple[State, ProducerStamp]:
             ids = state.transactional_ids.set(action.transactional_id, action.producer_id)
             state = replace(state, transactional_ids=ids)
     else:
-        if known.producer_id != action.producer_id:
+        if current.producer_id != action.producer_id:
             raise InvalidPidMappingError(
-                f"transactional.id {action.transactional_id!r} has producer id {known.producer_id}, "
+                f"transactional.id {action.transactional_id!r} has producer id {current.producer_id}, "
                 f"not {action.producer_id}"
             )
-        if action.epoch != known.epoch + 1:
+        if action.epoch != current.epoch + 1:
             raise ProducerFencedError(
-                f"transactional.id {action.transactional_id!r} is at epoch {known.epoch}: "
-                f"its next epoch is {known.epoch + 1}, not {action.epoch}"
+                f"transactional.id {action.transactional_id!r} is at epoch {current.epoch}: "
+                f"its next epoch is {current.epoch + 1}, not {action.epoch}"
             )
-        if action.run_id is not None and action.run_id in known.runs:
+        if action.run_id is not None and action.run_id in current.runs:
             raise ProducerFencedError(
                 f"query run {action.run_id} of transactional.id {action.transactional_id!r} was replaced by "
-                f"{known.run_id or 'another client'}: a run does not come back. Stop this query; the "
+                f"{current.run_id or 'another client'}: a run does not come back. Stop this query; the "
                 "newer one goes on"
             )
-        kept = action.keep_prepared and known.transaction is TransactionState.PREPARED
-        if not kept:
-            refuse_follower(known)
-        if known.is_open and not kept:
-            state = complete(state, known, commit=False)
-            known = state.producers[known.producer_id]
-        producer = replace(known, epoch=action.epoch, timeout_ms=action.timeout_ms)
+        keeps_prepared = action.keep_prepared and current.transaction is TransactionState.PREPARED
+        if not keeps_prepared:
+            refuse_follower(current)
+        if current.is_open and not keeps_prepared:
+            state = complete(state, current, commit=False)
+            current = state.producers[current.producer_id]
+        producer = replace(current, epoch=action.epoch, timeout_ms=action.timeout_ms)
     if action.run_id is not None or producer.run_id is not None:
         # A client that is no query run fences the current run as a newer run would.
         producer = replace(producer, runs=(*producer.runs, action.run_id or "")[-RUNS_REMEMBERED:])
@@ -141,13 +141,13 @@ def init(state: State, action: InitProducer) -> tuple[State, ProducerStamp]:
 
 def _fate_of_init(state: State, action: InitProducer) -> Fate:
     """Another producer may have taken the same epoch meanwhile: only the name of a query run is evidence."""
-    known = state.producers.get(action.producer_id)
-    if known is None:
+    producer = state.producers.get(action.producer_id)
+    if producer is None:
         return Fate.UNKNOWN
-    if known.epoch < action.epoch:
+    if producer.epoch < action.epoch:
         return Fate.NOT_APPLIED
-    named = action.run_id is not None and action.run_id in known.runs
-    return Fate.APPLIED if named else Fate.UNKNOWN
+    has_run = action.run_id is not None and action.run_id in producer.runs
+    return Fate.APPLIED if has_run else Fate.UNKNOWN
 
 
 declare(
@@ -295,9 +295,9 @@ def find_duplicate(
     if first not in producer.sequences.get(key, ()):
         return None
     last = (first + batch.count - 1) % _SEQUENCES
-    for known in producer.window(key):
-        if (known.epoch, known.number, known.first, known.last) == (producer.epoch, number, first, last):
-            return known
+    for old in producer.window(key):
+        if (old.epoch, old.number, old.first, old.last) == (producer.epoch, number, first, last):
+            return old
     return None
 
 
@@ -367,8 +367,8 @@ def complete(state: State, producer: Producer, *, commit: bool) -> State:
     offsets = state.offsets
     if commit:
         for (group, topic, number), offset in producer.pending.items():
-            known = offsets.get(group, _NO_OFFSETS)
-            offsets = offsets.set(group, known.set((topic, number), offset))
+            of_group = offsets.get(group, _NO_OFFSETS)
+            offsets = offsets.set(group, of_group.set((topic, number), offset))
     prepared = producer.prepared
     if producer.transaction is TransactionState.PREPARED and prepared is not None:
         prepared = replace(prepared, committed=commit)

@@ -60,8 +60,8 @@ def replace_segments(state: State, action: ReplaceSegments) -> tuple[State, None
     if action.next_offset > (partition.index.pages[-1].next_offset if partition.index.pages else -1):
         partition = sealed_to(key, partition, action.next_offset)
     pages = partition.index.pages
-    first = next((n for n, one in enumerate(pages) if one.base_offset == action.base_offset), len(pages))
-    end = next((n for n, one in enumerate(pages) if one.next_offset == action.next_offset), -1) + 1
+    first = next((n for n, page in enumerate(pages) if page.base_offset == action.base_offset), len(pages))
+    end = next((n for n, page in enumerate(pages) if page.next_offset == action.next_offset), -1) + 1
     if end <= first or checksum(pages[first:end]) != action.replaced:
         raise SegmentsReplacedError(
             f"{where}: what was to be replaced is not there any more, another process was faster; plan again"
@@ -71,8 +71,8 @@ def replace_segments(state: State, action: ReplaceSegments) -> tuple[State, None
         # Only new files: those that the replaced rows refer to were never unreferenced, however old they are.
         check_floor(state, name)
     new = [seal_rows(key, action.rows[at : at + PAGE_ROWS]) for at in range(0, len(action.rows), PAGE_ROWS)]
-    kept: tuple[IndexPage, ...] = (*pages[:first], *new, *pages[end:])
-    partition = replace(partition, index=Index(kept, partition.index.tail))
+    new_pages: tuple[IndexPage, ...] = (*pages[:first], *new, *pages[end:])
+    partition = replace(partition, index=Index(new_pages, partition.index.tail))
     return replace(state, partitions=state.partitions.set(key, partition)), None
 
 

@@ -262,10 +262,10 @@ def _with_partitions(state: State, topic: Topic, since: int) -> State:
     return replace(state, partitions=state.partitions.update(new))
 
 
-def _without(known: Map[_Key, _Value], gone: list[_Key]) -> Map[_Key, _Value]:
+def _without(values: Map[_Key, _Value], gone: list[_Key]) -> Map[_Key, _Value]:
     for key in gone:
-        known = known.delete(key)
-    return known
+        values = values.delete(key)
+    return values
 
 
 def check_name(name: str) -> None:

@@ -71,22 +71,22 @@ def parsed(schemas: Iterable[Any]) -> dict[bytes, Any]:
     return {fingerprint(schema): parse_schema(schema) for schema in schemas}
 
 
-def _named_once(schema: Any, known: dict[str, Any]) -> Any:
+def _named_once(schema: Any, by_name: dict[str, Any]) -> Any:
     if isinstance(schema, list):
-        return [_named_once(one, known) for one in schema]
+        return [_named_once(part, by_name) for part in schema]
     if not isinstance(schema, dict):
         return schema
     name = schema.get("name")
-    if name in known:
-        if known[name] != schema:
+    if name in by_name:
+        if by_name[name] != schema:
             raise ValueError(f"two schemas have the name {name}")
         return name
     if name is not None:
-        known[name] = schema
+        by_name[name] = schema
     if schema["type"] == "array":
-        return {**schema, "items": _named_once(schema["items"], known)}
+        return {**schema, "items": _named_once(schema["items"], by_name)}
     if schema["type"] == "record":
-        fields = [{**field, "type": _named_once(field["type"], known)} for field in schema["fields"]]
+        fields = [{**field, "type": _named_once(field["type"], by_name)} for field in schema["fields"]]
         return {**schema, "fields": fields}
     return schema
 
@@ -125,12 +125,12 @@ def since(version: int, shape: Shape) -> Shape:
 
 def versions(shape: Shape) -> dict[int, Any]:
     """Every schema of the shape that differs from the one before it, by the version that brought it."""
-    found: dict[int, Any] = {}
+    schemas: dict[int, Any] = {}
     for version in range(1, max(shape.since, shape.newest) + 1):
         schema = _named_once(shape.schema(version), {})
-        if schema not in found.values():
-            found[version] = schema
-    return found
+        if schema not in schemas.values():
+            schemas[version] = schema
+    return schemas
 
 
 def converted(shape: Shape, write: Callable[[Any], Any], read: Callable[[Any], Any]) -> Shape:
@@ -185,15 +185,17 @@ def record_of(kind: Any, /, **fields: Shape) -> Shape:
         return kind(**stored)
 
     def schema(version: int) -> dict[str, Any]:
-        known = {name: shape.schema(version) for name, shape in fields.items() if shape.since <= version}
-        return record(kind.__name__, **known)
+        schemas = {name: shape.schema(version) for name, shape in fields.items() if shape.since <= version}
+        return record(kind.__name__, **schemas)
 
-    return Shape(schema, write, read, newest=max(max(one.since, one.newest) for one in fields.values()))
+    return Shape(schema, write, read, newest=max(max(shape.since, shape.newest) for shape in fields.values()))
 
 
 def columns_of(name: str, /, **columns: Shape) -> Shape:
     """The shape of columns that belong together: a dictionary of values that Avro takes as they are."""
-    return Shape(lambda version: record(name, **{key: one.schema(version) for key, one in columns.items()}))
+    return Shape(
+        lambda version: record(name, **{key: shape.schema(version) for key, shape in columns.items()})
+    )
 
 
 def keyed_by(name: str, shape: Shape) -> Shape:
@@ -230,8 +232,8 @@ def map_of(shape: Shape, /, **parts: str) -> Shape:
         if not stored:
             return Map()
         if only is not None:
-            return Map([(one.pop(only), read(one)) for one in stored])
-        return Map([(tuple([one.pop(name) for name in names]), read(one)) for one in stored])
+            return Map([(item.pop(only), read(item)) for item in stored])
+        return Map([(tuple([item.pop(name) for name in names]), read(item)) for item in stored])
 
     def schema(version: int) -> dict[str, Any]:
         inner = shape.schema(version)

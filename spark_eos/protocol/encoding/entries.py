@@ -95,4 +95,4 @@ def _read_request(record: dict[str, Any]) -> a.Request:
 
 @cache
 def _readers() -> dict[str, Callable[[dict[str, Any]], a.Action]]:
-    return {kind.__name__: one.read for kind, one in DECLARED.items()}
+    return {kind.__name__: declaration.read for kind, declaration in DECLARED.items()}

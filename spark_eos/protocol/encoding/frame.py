@@ -33,7 +33,7 @@ class Frame(NamedTuple):
     """One kind of object: its ``magic``, its name in messages, and the newest ``version`` that is known here."""
 
     magic: bytes
-    what: str
+    kind: str
     version: int
 
     def wrap(self, body: bytes, fingerprint: bytes) -> bytes:
@@ -50,11 +50,11 @@ class Frame(NamedTuple):
         magic = bytes(view[: len(self.magic)])
         if magic != self.magic:
             raise CorruptRecordError(
-                f"{where} is no {self.what}: it begins with {magic!r}, not {self.magic!r}"
+                f"{where} is no {self.kind}: it begins with {magic!r}, not {self.magic!r}"
             )
         if len(view) < _HEADER.size:
             raise CorruptRecordError(
-                f"{where} is cut off: {len(view)} bytes are less than the header of a {self.what}"
+                f"{where} is cut off: {len(view)} bytes are less than the header of a {self.kind}"
             )
         _, version, fingerprint, crc = _HEADER.unpack_from(view)
         if version == 0:
@@ -72,10 +72,10 @@ class Frame(NamedTuple):
                 "with the version that wrote it, and send its records to a new log"
             )
         if schema is None:
-            known = ", ".join(known.hex() for known in schemas)
+            fingerprints = ", ".join(key.hex() for key in schemas)
             raise UnsupportedVersionError(
                 f"{where} has schema {fingerprint.hex()} of format version {version}; this spark_eos "
-                f"knows {known}: upgrade it"
+                f"knows {fingerprints}: upgrade it"
             )
         if google_crc32c.value(body) != crc:
             raise CorruptRecordError(

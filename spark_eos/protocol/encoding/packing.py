@@ -43,10 +43,10 @@ _heads: WeakValueDictionary[tuple[Head, ...], Heads] = WeakValueDictionary()
 
 def heads_of(rows: tuple[Head, ...]) -> Heads:
     """The shared object with these heads, or an equal one."""
-    found = _heads.get(rows)
-    if found is None:
-        found = _heads[rows] = Heads(rows)
-    return found
+    heads = _heads.get(rows)
+    if heads is None:
+        heads = _heads[rows] = Heads(rows)
+    return heads
 
 
 class Block(NamedTuple):
@@ -98,8 +98,8 @@ def pack(rows: Sequence[IndexRow]) -> tuple[bytes, Heads]:
     if flags & _HOLES:
         columns.append(_column(bases))
     if batches:
-        *others, sequences, following = zip(*batches, strict=True)
-        columns += map(_column, others)
+        *fields, sequences, following = zip(*batches, strict=True)
+        columns += map(_column, fields)
         plain, less = _column(sequences), _column(following)
         if len(less) < len(plain):
             flags |= _SEQUENCES_FOLLOW
@@ -142,25 +142,25 @@ def _unpack(data: bytes, block: Block, heads: Heads, make: Callable[..., IndexRo
         bases, at = _read(data, at, count)
     else:
         base, bases = block.base_offset, []
-        for one in counts:
+        for row_count in counts:
             bases.append(base)
-            base += one
-    found = sum(head[2] is not None for head in heads.rows)
+            base += row_count
+    batch_count = sum(head[2] is not None for head in heads.rows)
     columns = []
-    for _ in range(8 if found else 0):
-        column, at = _read(data, at, found)
+    for _ in range(8 if batch_count else 0):
+        column, at = _read(data, at, batch_count)
         columns.append(column)
     batches = zip(*columns, strict=True)
     rows = []
-    for (kind, stamp, file), base, one, time in zip(heads.rows, bases, counts, newest, strict=True):
+    for (kind, stamp, file), base, row_count, time in zip(heads.rows, bases, counts, newest, strict=True):
         if file is None:
-            rows.append(make(base, one, kind, stamp, time))
+            rows.append(make(base, row_count, kind, stamp, time))
             continue
         part, records, position, length, crc, low, high, sequence = next(batches)
         if flags & _SEQUENCES_FOLLOW:
             sequence += base
-        batch = BatchRef(part, records + one, position, length, crc, time - low, time - high, sequence)
-        rows.append(make(base, one, kind, stamp, time, file, batch))
+        batch = BatchRef(part, records + row_count, position, length, crc, time - low, time - high, sequence)
+        rows.append(make(base, row_count, kind, stamp, time, file, batch))
     return rows
 
 
@@ -187,7 +187,7 @@ def _column(numbers: Sequence[int]) -> bytes:
     packed = _ARRAYS.get((len(numbers), width))
     if packed is not None:
         return head + packed.pack(*distances)
-    return head + b"".join([one.to_bytes(width, "little") for one in distances])
+    return head + b"".join([distance.to_bytes(width, "little") for distance in distances])
 
 
 def _read(data: bytes, at: int, count: int) -> tuple[Sequence[int], int]:
@@ -201,5 +201,7 @@ def _read(data: bytes, at: int, count: int) -> tuple[Sequence[int], int]:
     at, end = end, end + width * count
     packed = _ARRAYS.get((count, width))
     if packed is not None:
-        return [least + one for one in packed.unpack_from(data, at)], end
-    return [least + int.from_bytes(data[one : one + width], "little") for one in range(at, end, width)], end
+        return [least + distance for distance in packed.unpack_from(data, at)], end
+    return [
+        least + int.from_bytes(data[start : start + width], "little") for start in range(at, end, width)
+    ], end

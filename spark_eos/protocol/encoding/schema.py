@@ -24,13 +24,16 @@ _RULES_SINCE = (1,)
 
 def _entry(version: int) -> dict[str, Any]:
     """The schema of a version."""
-    actions = sorted((one for one in DECLARED.values() if one.since <= version), key=lambda one: one.number)
+    actions = sorted(
+        (declaration for declaration in DECLARED.values() if declaration.since <= version),
+        key=lambda declaration: declaration.number,
+    )
     request = record(
         "Request",
         request_id={"type": "fixed", "name": "RequestId", "size": 16},
         timestamp_ms="long",
         writer="string",
-        actions=array([one.schema(version) for one in actions]),
+        actions=array([declaration.schema(version) for declaration in actions]),
         clock_checked="boolean",
     )
     return record("Entry", seq="long", requests=array(request), previous="bytes")
@@ -39,7 +42,7 @@ def _entry(version: int) -> dict[str, Any]:
 @cache
 def written() -> dict[int, Any]:
     """Every schema that a version ever wrote, by that version, oldest first; the last one is written now."""
-    return versions(Shape(_entry, newest=max(one.newest for one in DECLARED.values())))
+    return versions(Shape(_entry, newest=max(declaration.newest for declaration in DECLARED.values())))
 
 
 @cache
@@ -50,8 +53,8 @@ def known_schemas() -> dict[bytes, Any]:
 
 def rules_of(schema: Any) -> int:
     """The rules by which entries of this schema, one of `known_schemas`, are judged."""
-    known = zip(written(), known_schemas().values(), strict=True)
-    return bisect_right(_RULES_SINCE, next(version for version, one in known if one is schema))
+    pairs = zip(written(), known_schemas().values(), strict=True)
+    return bisect_right(_RULES_SINCE, next(version for version, stored in pairs if stored is schema))
 
 
 @cache

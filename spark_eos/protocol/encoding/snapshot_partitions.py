@@ -61,22 +61,25 @@ def partition_columns(partitions: Mapping[PartitionKey, Partition]) -> Partition
     heads = _Heads()
     before: PartitionKey | None = None
     for at, key in enumerate(sorted(partitions)):
-        one = partitions[key]
+        partition = partitions[key]
         if before is not None and key == (before[0], before[1] + 1):
             runs[-1]["count"] += 1
         else:
             runs.append({"topic_id": key[0], "first": key[1], "count": 1})
         before = key
-        starts.append(one.start)
-        ends.append(one.end)
-        if one.open or one.aborted or one.index.pages:
+        starts.append(partition.start)
+        ends.append(partition.end)
+        if partition.open or partition.aborted or partition.index.pages:
             others.append(
                 OtherPartition(
-                    at, sorted(one.open.items()), sorted(one.aborted), page_columns(one.index.pages)
+                    at,
+                    sorted(partition.open.items()),
+                    sorted(partition.aborted),
+                    page_columns(partition.index.pages),
                 )
             )
-        if one.index.tail:
-            body, of, opened = one.index.tail.pack()
+        if partition.index.tail:
+            body, of, opened = partition.index.tail.pack()
             tails += (at, opened, len(body), len(of))
             bodies.append(body)
             heads.add(of)
@@ -88,21 +91,21 @@ class _Heads:
 
     def __init__(self) -> None:
         self._blocks: list[int] = []
-        self._known: dict[Heads, int] = {}
+        self._numbers: dict[Heads, int] = {}
         """One object of each list: most blocks share it, and that is quicker to see than that two lists are equal."""
         self._lists: dict[tuple[Head, ...], int] = {}
         self._heads: dict[Head, int] = {}
 
     def add(self, blocks: tuple[Heads, ...]) -> None:
-        known = self._known
-        for one in blocks:
-            if one not in known:
-                known[one] = self._lists.setdefault(one.rows, len(self._lists))
-            self._blocks.append(known[one])
+        numbers = self._numbers
+        for heads in blocks:
+            if heads not in numbers:
+                numbers[heads] = self._lists.setdefault(heads.rows, len(self._lists))
+            self._blocks.append(numbers[heads])
 
     def columns(self) -> tuple[list[int], list[list[int]], list[int], list[FileRef]]:
         """`Partitions.blocks` and the columns after it."""
-        lists = [[self._heads.setdefault(one, len(self._heads)) for one in rows] for rows in self._lists]
+        lists = [[self._heads.setdefault(head, len(self._heads)) for head in rows] for rows in self._lists]
         files: dict[FileRef, int] = {}
         heads: list[int] = []
         for kind, stamp, file in self._heads:
@@ -114,26 +117,26 @@ def read_partitions(columns: Partitions) -> Map[PartitionKey, Partition]:
     """The partitions that `partition_columns` wrote. Raises `CorruptRecordError` for what does not fit together."""
     keys = read_runs(columns.runs, len(columns.starts))
     indexes = _read_tails(columns)
-    others = {one.at: one for one in columns.others}
+    others = {other.at: other for other in columns.others}
     idle = Partition()
-    found = {}
+    partitions = {}
     for at, (key, start, end) in enumerate(zip(keys, columns.starts, columns.ends, strict=True)):
         if not end and at not in others and at not in indexes:
-            found[key] = idle
+            partitions[key] = idle
             continue
         other = others.get(at)
         tail = indexes.get(at, _NO_ROWS)
         if other is None:
-            found[key] = Partition(start, end, Index((), tail))
+            partitions[key] = Partition(start, end, Index((), tail))
             continue
-        found[key] = Partition(
+        partitions[key] = Partition(
             start,
             end,
             Index(tuple(read_pages(key, other.pages)), tail),
             idle.open.update(other.open),
             idle.aborted.update(dict.fromkeys(map(tuple, other.aborted), True)),
         )
-    return Map(found)
+    return Map(partitions)
 
 
 def _read_tails(columns: Partitions) -> dict[int, Rows]:
@@ -143,19 +146,19 @@ def _read_tails(columns: Partitions) -> dict[int, Rows]:
     for kind, pid, epoch, number, file in zip(*(numbers[at::5] for at in range(5)), strict=True):
         stamp = ProducerStamp(pid, epoch, number)
         heads.append((kind, stamps.setdefault(stamp, stamp), None if file < 0 else columns.files[file]))
-    lists = [heads_of(tuple([heads[one] for one in each])) for each in columns.lists]
-    blocks = [lists[one] for one in columns.blocks]
+    lists = [heads_of(tuple([heads[number] for number in row_numbers])) for row_numbers in columns.lists]
+    blocks = [lists[number] for number in columns.blocks]
     body, tails = columns.body, columns.tails
-    found = {}
+    indexes = {}
     position = block = 0
     for at, opened, size, count in zip(*(tails[column::4] for column in range(4)), strict=True):
         of = tuple(blocks[block : block + count])
-        found[at] = Rows.packed(body[position : position + size], of, opened)
+        indexes[at] = Rows.packed(body[position : position + size], of, opened)
         position += size
         block += count
     if (position, block) != (len(body), len(blocks)):
         raise CorruptRecordError("rows that belong to no partition")
-    return found
+    return indexes
 
 
 _LONG_LISTS = array_of(LONGS)

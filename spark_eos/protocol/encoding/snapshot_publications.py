@@ -56,13 +56,13 @@ class Publications(NamedTuple):
 
 
 def _columns(pins: Mapping[PartitionKey, Pin]) -> Pins:
-    known = sorted(pins.items())
+    items = sorted(pins.items())
     return Pins(
-        runs_of(key for key, _ in known),
-        [pin.start for _, pin in known],
-        [pin.end for _, pin in known],
-        [len(pin.pages) for _, pin in known],
-        [page for _, pin in known for page in pin.pages],  # type: ignore[misc]
+        runs_of(key for key, _ in items),
+        [pin.start for _, pin in items],
+        [pin.end for _, pin in items],
+        [len(pin.pages) for _, pin in items],
+        [page for _, pin in items for page in pin.pages],  # type: ignore[misc]
     )
 
 
@@ -125,12 +125,12 @@ def numbered(
             pools[key] = {page: number for number, page in enumerate(partitions[key].index.pages)}
         return pin._replace(pages=tuple([pools[key].setdefault(page, len(pools[key])) for page in pin.pages]))  # type: ignore[misc]
 
-    known = {name: _with_pins(one, pin_of) for name, one in sorted(publications.items())}
+    by_name = {name: _with_pins(publication, pin_of) for name, publication in sorted(publications.items())}
     others = {}
     for key, pool in pools.items():
         if len(pool) > (own := len(partitions[key].index.pages)):
             others[key] = OtherPages(page_columns([*pool][own:]))
-    return Publications(Map(known), Map(others))
+    return Publications(Map(by_name), Map(others))
 
 
 def resolved(stored: Publications, partitions: Mapping[PartitionKey, Partition]) -> Map[str, Publication]:
@@ -148,7 +148,7 @@ def resolved(stored: Publications, partitions: Mapping[PartitionKey, Partition])
             raise CorruptRecordError(f"a version pins no page of partition {key}")
         return pin._replace(pages=tuple([pools[key][number] for number in numbers]))
 
-    return Map({name: _with_pins(one, pin_of) for name, one in stored.publications.items()})
+    return Map({name: _with_pins(publication, pin_of) for name, publication in stored.publications.items()})
 
 
 def _with_pins(publication: Publication, pin_of: Any) -> Publication:

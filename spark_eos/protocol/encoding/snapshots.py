@@ -102,11 +102,11 @@ def schemas() -> dict[bytes, Any]:
 
 def _windows(sequences: Mapping[PartitionKey, tuple[int, ...]]) -> dict[str, Any]:
     """`Producer.sequences`: how many numbers each partition has, and all of them."""
-    known = sorted(sequences.items())
+    windows = sorted(sequences.items())
     return {
-        "runs": runs_of(key for key, _ in known),
-        "counts": [len(window) for _, window in known],
-        "numbers": [*chain.from_iterable(window for _, window in known)],
+        "runs": runs_of(key for key, _ in windows),
+        "counts": [len(window) for _, window in windows],
+        "numbers": [*chain.from_iterable(window for _, window in windows)],
     }
 
 
@@ -133,10 +133,10 @@ class GroupOffsets(NamedTuple):
 
 
 def _group_offsets(committed: Mapping[tuple[str, int], CommittedOffset]) -> GroupOffsets:
-    known = sorted(committed.items())
+    offsets = sorted(committed.items())
     return GroupOffsets(
-        tuple([PartitionOffset(key[0], at.topic_id, key[1], at.offset, at.metadata) for key, at in known]),
-        [at.timestamp_ms for _, at in known],
+        tuple([PartitionOffset(key[0], at.topic_id, key[1], at.offset, at.metadata) for key, at in offsets]),
+        [at.timestamp_ms for _, at in offsets],
     )
 
 
@@ -294,9 +294,13 @@ def _whole(state: State) -> State:
         state,
         publications=resolved(cast("Publications", state.publications), state.partitions),
         transactional_ids=Map(
-            {one.transactional_id: one.producer_id for one in producers if one.transactional_id is not None}
+            {
+                producer.transactional_id: producer.producer_id
+                for producer in producers
+                if producer.transactional_id is not None
+            }
         ),
-        open_transactions=Map({one.producer_id: True for one in producers if one.is_open}),
+        open_transactions=Map({producer.producer_id: True for producer in producers if producer.is_open}),
     )
 
 

@@ -181,7 +181,7 @@ MEMBERSHIP = record_of(Membership, member_id=STRING, generation=LONG, instance_i
 def _write_ranges(ranges: tuple[PinnedRange, ...]) -> dict[str, Any]:
     columns = zip(*ranges, strict=True) if ranges else ((),) * len(PinnedRange._fields)
     _, _, starts, ends, pages = map(list, columns)
-    runs = runs_of((one.topic_id, one.partition) for one in ranges)
+    runs = runs_of((range_.topic_id, range_.partition) for range_ in ranges)
     return {"runs": runs, "starts": starts, "ends": ends, "pages": pages}
 
 

@@ -70,8 +70,12 @@ def check(request: a.Request) -> None:
         _checks(ranges=True)(request)
     if len(request.actions) < 2:
         return
-    gone = {one.topic_id for one in request.actions if type(one) is a.DeleteTopic}
-    again = [one.topic_id for one in request.actions if type(one) is a.CreateTopic and one.topic_id in gone]
+    gone = {action.topic_id for action in request.actions if type(action) is a.DeleteTopic}
+    again = [
+        action.topic_id
+        for action in request.actions
+        if type(action) is a.CreateTopic and action.topic_id in gone
+    ]
     if again:
         raise InvalidRequestError(
             f"topic id {again[0]} is that of a topic that is deleted: a new topic has a new id"
@@ -100,11 +104,13 @@ def _checks(*, ranges: bool) -> Check:
 
 @cache
 def _quick() -> Predicate:
-    one = predicate(BatchRef, Limits(_new_bounds, _hints, {}))
+    batch_fits = predicate(BatchRef, Limits(_new_bounds, _hints, {}))
     extra: dict[str, list[Check]] = {"Request": [_check_request], "FileRef": [_check_file]}
     for kind, declared in DECLARED.items():
-        extra[kind.__name__] = [one for one in (declared.check_written, declared.check) if one is not None]
-    columns = {BatchRef: (one, _check_batches(ranges=True))}
+        extra[kind.__name__] = [
+            extra_check for extra_check in (declared.check_written, declared.check) if extra_check is not None
+        ]
+    columns = {BatchRef: (batch_fits, _check_batches(ranges=True))}
     return predicate(a.Request, Limits(_bounds, _hints, extra, columns))
 
 
@@ -142,7 +148,7 @@ def _extras(kind: Any, *, ranges: bool) -> list[Check]:
     if declared is None:
         return []
     checks = (declared.check_written, declared.check if ranges else None)
-    return [one for one in checks if one is not None]
+    return [extra_check for extra_check in checks if extra_check is not None]
 
 
 def _place(kind: Any, name: str) -> str:
@@ -174,7 +180,9 @@ def _of(kind: Any, place: str, *, ranges: bool) -> Check:
 
 
 def _of_union(kinds: Iterable[Any], place: str, *, ranges: bool) -> Check:
-    checks = {get_origin(one) or one: _of(one, place, ranges=ranges) for one in kinds if one is not NoneType}
+    checks = {
+        get_origin(kind) or kind: _of(kind, place, ranges=ranges) for kind in kinds if kind is not NoneType
+    }
     may_miss = NoneType in kinds
 
     def check_union(value: Any) -> None:
@@ -302,6 +310,6 @@ def _wrong(place: str, value: object) -> InvalidRequestError:
 
 
 def _out_of_range(place: str, least: int, most: int, low: int, high: int) -> InvalidRequestError:
-    found = least if least < low else most
-    shown = str(found) if found.bit_length() < 128 else f"a number of {found.bit_length()} bits"
+    value = least if least < low else most
+    shown = str(value) if value.bit_length() < 128 else f"a number of {value.bit_length()} bits"
     return InvalidRequestError(f"{place} is {shown}; it must be from {low} to {high}")

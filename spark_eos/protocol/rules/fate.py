@@ -19,13 +19,13 @@ __all__ = ["Fate", "fate_of", "is_repeatable"]
 
 def fate_of(state: State, actions: Sequence[Action]) -> Fate:
     """Whether a request with these actions is part of ``state``, by transaction, sequence or batch number."""
-    known = [(DECLARED[type(action)], action) for action in actions]
-    for declared, action in known:
+    pairs = [(DECLARED[type(action)], action) for action in actions]
+    for declared, action in pairs:
         if declared.fate is not None and declared.fate_decides:
             return declared.fate(state, action)
-    for declared, action in known:
-        if declared.fate is not None and (found := declared.fate(state, action)) is not Fate.UNKNOWN:
-            return found
+    for declared, action in pairs:
+        if declared.fate is not None and (fate := declared.fate(state, action)) is not Fate.UNKNOWN:
+            return fate
     return Fate.UNKNOWN
 
 

@@ -16,15 +16,15 @@ BACKUP, VERIFY, SOUND = "eoslog backup", "eoslog verify", "eoslog verify: sound"
 
 def noted(state: State, job: str, *results: str) -> tuple[SetAppVersion, ...]:
     """The actions that note that ``job`` has ended now, with these results."""
-    known = state.app_versions.get((job, ""))
-    number = 1 if known is None else known.version + 1
+    note = state.app_versions.get((job, ""))
+    number = 1 if note is None else note.version + 1
     return tuple(SetAppVersion(name, number) for name in (job, *results))
 
 
 def noted_ms(state: State, job: str) -> int | None:
     """When ``job`` has ended the last time; None if no note says so."""
-    known = state.app_versions.get((job, ""))
-    return None if known is None else known.timestamp_ms
+    note = state.app_versions.get((job, ""))
+    return None if note is None else note.timestamp_ms
 
 
 def is_damaged(state: State) -> bool:

@@ -38,8 +38,8 @@ def predicate(kind: Any, limits: Limits) -> Predicate:
     source = _Source(limits)
     name = source.record(kind)
     exec("\n".join(source.functions), source.names)  # noqa: S102  (made from our own types, of no value from outside)
-    found: Predicate = source.names[name]
-    return found
+    function: Predicate = source.names[name]
+    return function
 
 
 class _Source:
@@ -110,9 +110,9 @@ class _Source:
         if len(kinds) == 2 and kinds[1] is Ellipsis:
             test += f" and len({value}) <= {self._limits.bounds(place).items}"
             if kinds[0] in self._limits.columns:
-                one, many = map(self._bind, self._limits.columns[kinds[0]])
-                few = f"len({value}) < {_FEW} and all(map({one}, {value}))"
-                return f"{test} and ({few} or {many}({value}) is None)"
+                item_check, list_check = map(self._bind, self._limits.columns[kinds[0]])
+                few = f"len({value}) < {_FEW} and all(map({item_check}, {value}))"
+                return f"{test} and ({few} or {list_check}({value}) is None)"
             if hasattr(kinds[0], "_fields"):
                 return f"{test} and all(map({self.record(kinds[0])}, {value}))"
             item = self._test(kinds[0], place, f"{value}_")

@@ -33,11 +33,11 @@ def is_boundary(state: State, seq: int) -> bool:
 def seal(state: State) -> State:
     """The state with long indexes sealed."""
     changed = {}
-    for key, known in state.partitions.items():
-        partition = trimmed(known)
+    for key, before in state.partitions.items():
+        partition = trimmed(before)
         if len(partition.index.tail) >= PAGE_ROWS:
             partition = _sealed(key, partition)
-        if partition is not known:
+        if partition is not before:
             changed[key] = partition
     return replace(state, partitions=state.partitions.update(changed)) if changed else state
 
@@ -53,7 +53,7 @@ def trimmed(partition: Partition) -> Partition:
     ended = {(stamp.producer_id, stamp.number) for _, stamp in _ends(tail, len(tail))}
     if ended.issuperset(partition.aborted):
         return partition
-    return replace(partition, aborted=Map({one: True for one in partition.aborted if one in ended}))
+    return replace(partition, aborted=Map({mark: True for mark in partition.aborted if mark in ended}))
 
 
 def ready(partition: Partition) -> int:
@@ -98,8 +98,8 @@ def _cut(
     ]
     if aborted:
         for _, stamp in sorted(_ends(tail, count)):
-            if (one := (stamp.producer_id, stamp.number)) in aborted:
-                aborted = aborted.delete(one)
+            if (mark := (stamp.producer_id, stamp.number)) in aborted:
+                aborted = aborted.delete(mark)
     return pages, aborted
 
 

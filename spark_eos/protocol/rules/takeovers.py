@@ -19,23 +19,23 @@ TAKEN_OVER = "producer taken over"
 
 def taken_over(before: State, after: State, action: Any, _writer: str) -> Iterator[Told]:
     """An `InitProducer` gives a producer id its next epoch, if it had one before."""
-    known, producer = before.producers.get(action.producer_id), after.producers.get(action.producer_id)
-    if known is None or producer is None:
+    earlier, producer = before.producers.get(action.producer_id), after.producers.get(action.producer_id)
+    if earlier is None or producer is None:
         return
     by = f"by query run {action.run_id}" if action.run_id else "by another producer, or an abort"
-    if known.is_open and not producer.is_open:
-        text = f"epoch {known.epoch} {by}; its transaction {known.number} is aborted"
-        yield Told(FENCED, _name(known), text)
+    if earlier.is_open and not producer.is_open:
+        text = f"epoch {earlier.epoch} {by}; its transaction {earlier.number} is aborted"
+        yield Told(FENCED, _name(earlier), text)
     else:
-        yield Told(TAKEN_OVER, _name(known), f"epoch {known.epoch} {by}; it had nothing open")
+        yield Told(TAKEN_OVER, _name(earlier), f"epoch {earlier.epoch} {by}; it had nothing open")
 
 
 def timed_out(before: State, stamp: ProducerStamp) -> Iterator[Told]:
     """A transaction was open for too long."""
-    known = before.producers.get(stamp.producer_id)
-    if known is not None:
+    producer = before.producers.get(stamp.producer_id)
+    if producer is not None:
         text = f"transaction {stamp.number} of epoch {stamp.epoch} is aborted, its producer is fenced"
-        yield Told(TIMED_OUT, _name(known), text)
+        yield Told(TIMED_OUT, _name(producer), text)
 
 
 def _name(producer: Producer) -> str:

@@ -26,34 +26,34 @@ _NAME, _TEXT = 249, 500
 
 def added(before: State, state: State, request: a.Request) -> State:
     """``state`` with what the request, which has led to it from ``before``, has to tell."""
-    told = [
-        one
+    notes = [
+        note
         for action in request.actions
         if (tell := DECLARED[type(action)].tell) is not None
-        for one in tell(before, state, action, request.writer)
+        for note in tell(before, state, action, request.writer)
     ]
-    if not told:
+    if not notes:
         return state
     entry, now_ms, writer = state.seq + 1, state.timestamp_ms, _cut(request.writer, _NAME)
     oldest_ms = now_ms - setting(state, "audit.retention.ms")
     trail = [event for event in state.trail if event.timestamp_ms >= oldest_ms]
-    for what, name, text in told:
+    for what, name, text in notes:
         _add(trail, Event(entry, now_ms, writer, what, _cut(name, _NAME), _cut(text, _TEXT), 1, now_ms))
     return replace(state, trail=tuple(trail))
 
 
 def _add(trail: list[Event], event: Event) -> None:
     for at in range(len(trail) - 1, -1, -1):
-        known = trail[at]
-        if event.timestamp_ms - known.timestamp_ms > _AGAIN_MS:
+        earlier = trail[at]
+        if event.timestamp_ms - earlier.timestamp_ms > _AGAIN_MS:
             break
-        if (known.what, known.name, known.writer) == (event.what, event.name, event.writer):
+        if (earlier.what, earlier.name, earlier.writer) == (event.what, event.name, event.writer):
             del trail[at]
-            event = event._replace(times=known.times + 1, first_ms=known.first_ms)
+            event = event._replace(times=earlier.times + 1, first_ms=earlier.first_ms)
             break
     trail.append(event)
     if len(trail) > MOST:
-        restarts = (at for at, known in enumerate(trail) if known.what == TAKEN_OVER)
+        restarts = (at for at, earlier in enumerate(trail) if earlier.what == TAKEN_OVER)
         del trail[next(restarts, 0)]
 
 

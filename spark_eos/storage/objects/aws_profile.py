@@ -43,30 +43,30 @@ def read_profile(name: str | None) -> Profile:
     ``AWS_CONFIG_FILE`` name. Raises `ConfigError` if a profile that was asked for is not there, or gets its
     credentials by a way that only AWS's own tools know. A default that is not there is empty.
     """
-    asked = name or os.environ.get("AWS_PROFILE")
-    wanted = asked or "default"
-    found = {
+    explicit_name = name or os.environ.get("AWS_PROFILE")
+    profile = explicit_name or "default"
+    values = {
         **_section(
-            "AWS_CONFIG_FILE", "~/.aws/config", wanted if wanted == "default" else f"profile {wanted}"
+            "AWS_CONFIG_FILE", "~/.aws/config", profile if profile == "default" else f"profile {profile}"
         ),
-        **_section("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials", wanted),
+        **_section("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials", profile),
     }
-    if asked and not found:
-        raise ConfigError(f"there is no profile {asked!r} in ~/.aws/config or ~/.aws/credentials")
-    key, secret = found.get("aws_access_key_id"), found.get("aws_secret_access_key")
-    if asked and not (key and secret):
+    if explicit_name and not values:
+        raise ConfigError(f"there is no profile {explicit_name!r} in ~/.aws/config or ~/.aws/credentials")
+    key, secret = values.get("aws_access_key_id"), values.get("aws_secret_access_key")
+    if explicit_name and not (key and secret):
         for word in _ELSEWHERE:
-            if word in found:
+            if word in values:
                 raise ConfigError(
-                    f"profile {asked!r} gets its credentials by {word}, which only AWS's own tools know: run "
-                    f'eval "$(aws configure export-credentials --profile {asked} --format env)" first'
+                    f"profile {explicit_name!r} gets its credentials by {word}, which only AWS's own tools know: run "
+                    f'eval "$(aws configure export-credentials --profile {explicit_name} --format env)" first'
                 )
     return Profile(
         key if secret else None,
         secret if key else None,
-        found.get("aws_session_token") if key and secret else None,
-        found.get("region"),
-        found.get("endpoint_url"),
+        values.get("aws_session_token") if key and secret else None,
+        values.get("region"),
+        values.get("endpoint_url"),
     )
 
 

@@ -75,16 +75,16 @@ def parse_location(url: str) -> Location:
 
     Raises `ConfigError` for a malformed one.
     """
-    scheme, _, rest = url.partition(":")
+    scheme, _, hier_part = url.partition(":")
     cloud = SCHEMES[scheme.lower()]
-    host, _, path = rest.removeprefix("//").partition("/")
+    host, _, path = hier_part.removeprefix("//").partition("/")
     if cloud != "adls" and "@" in host:
         raise ConfigError(
             f"{scheme}://{host.rpartition('@')[2]}/{path}: credentials do not belong into a URL; give them as settings "
             "(s3.access-key-id, s3.secret-access-key) or in the environment"
         )
     container, _, account_host = host.partition("@")
-    if not rest.startswith("//") or not _CONTAINER.fullmatch(container):
+    if not hier_part.startswith("//") or not _CONTAINER.fullmatch(container):
         raise ConfigError(
             f"{url}: {container!r} is no name of a bucket or container; write {EXAMPLES[cloud]}"
         )
@@ -161,10 +161,10 @@ def static_options(location: Location, settings: Settings) -> dict[str, str]:
     library = _library(location)
     make = {"s3": _s3, "adls": _azure, "gcs": _gcs}[location.cloud]
     _, config, credentials, _ = make(library, location, settings)
-    given = {**config, **({} if credentials is None else credentials())}
+    options = {**config, **({} if credentials is None else credentials())}
     return {
         _OTHER_NAMES.get(name, name): str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in given.items()
+        for name, value in options.items()
         if value is not None and name not in _OWN_NAMES
     }
 
@@ -270,8 +270,8 @@ def _s3(library: Any, location: Location, settings: Settings) -> Made:
 
 
 def _with_bucket(endpoint: str, bucket: str) -> str:
-    scheme, _, rest = endpoint.partition("://")
-    return endpoint if rest.startswith(f"{bucket}.") else f"{scheme}://{bucket}.{rest}"
+    scheme, _, address = endpoint.partition("://")
+    return endpoint if address.startswith(f"{bucket}.") else f"{scheme}://{bucket}.{address}"
 
 
 def _azure(library: Any, location: Location, settings: Settings) -> Made:
@@ -292,13 +292,13 @@ def _azure(library: Any, location: Location, settings: Settings) -> Made:
     config: dict[str, Any] = {"account_name": account}
     if endpoint:
         config["endpoint"] = endpoint
-    given = [
+    names = [
         name
         for name in ("adls.account-key", "adls.sas-token", "adls.token", "adls.client-secret")
         if name in settings
     ]
-    if len(given) > 1:
-        raise ConfigError(f"{' and '.join(given)} contradict one another; keep one of them")
+    if len(names) > 1:
+        raise ConfigError(f"{' and '.join(names)} contradict one another; keep one of them")
     for name, word in (
         ("adls.account-key", "access_key"),
         ("adls.sas-token", "sas_token"),

@@ -24,15 +24,15 @@ def library_options(url: str, settings: Settings = NO_SETTINGS) -> dict[str, str
     for name in (f"{cloud}.ca-file", "gcs.oauth2.token"):
         if name in settings:
             raise ConfigError(f"{url}: the libraries that write tables have no setting {name}; leave it out")
-    found = static_options(location, settings)
-    found |= {
+    options = static_options(location, settings)
+    options |= {
         "connect_timeout": f"{settings.seconds(f'{cloud}.connect-timeout'):g}s",
         "timeout": f"{settings.seconds(f'{cloud}.request-timeout'):g}s",
         "allow_http": str((endpoint_of(location, settings) or "").lower().startswith("http://")).lower(),
     }
     proxy = settings.get(f"{cloud}.proxy-uri")
     if proxy:
-        found["proxy_url"] = proxy
+        options["proxy_url"] = proxy
     if cloud == "s3":
-        found["conditional_put"] = "etag"  # A commit creates a name that is free.
-    return found
+        options["conditional_put"] = "etag"  # A commit creates a name that is free.
+    return options

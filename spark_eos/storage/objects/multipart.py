@@ -48,7 +48,7 @@ class MultipartUpload:
         self._is_there = is_there
         self._single_bytes = single_bytes
         self._part_bytes = min(PART_BYTES, single_bytes)  # Of less than one part the library makes no parts.
-        self._kept = bytearray()
+        self._buffer = bytearray()
         self._size = 0
         self._writer: Any = None
         self._made_in = generation()
@@ -56,13 +56,13 @@ class MultipartUpload:
     def write(self, view: memoryview) -> None:
         self._size += view.nbytes
         if self._writer is None and self._size <= self._single_bytes:
-            self._kept += view
+            self._buffer += view
             return
         if self._writer is None:
             self._writer = self._open()
-            kept, self._kept = self._kept, bytearray()
-            if kept:
-                self._send(bytes(kept))
+            buffer, self._buffer = self._buffer, bytearray()
+            if buffer:
+                self._send(bytes(buffer))
         self._send(bytes(view))
 
     def _open(self) -> Any:
@@ -84,7 +84,7 @@ class MultipartUpload:
     def abort(self) -> None:
         """Take back what was sent; what cannot be taken back is never visible, and goes by the bucket's own rule."""
         writer, self._writer = self._writer, None
-        self._kept = bytearray()
+        self._buffer = bytearray()
         # The writer of a forked child is its parent's, and so are the writer's threads.
         if writer is not None and self._made_in == generation():
             with suppress(Exception):
@@ -93,15 +93,15 @@ class MultipartUpload:
     def finish(self) -> None:
         """Make the object. Of parts no store makes one on a condition, as far as the library goes."""
         if self._writer is None:
-            kept, self._kept = self._kept, bytearray()
-            self._create(kept)
+            buffer, self._buffer = self._buffer, bytearray()
+            self._create(buffer)
             return
         try:
-            taken = self._is_there()
+            is_taken = self._is_there()
         except BaseException:
             self.abort()
             raise
-        if taken:
+        if is_taken:
             self.abort()
             raise ObjectExistsError(
                 f"{self._url}/{self._name}: cannot upload: it exists already; read it to see whose it is"
@@ -113,10 +113,10 @@ class MultipartUpload:
         except OutcomeUnknownError as error:
             failure = error
         # The last request may have done its work all the same: then the object is there.
-        taken = False
+        is_taken = False
         with suppress(EosLogError):
-            taken = self._is_there()
-        if taken:
+            is_taken = self._is_there()
+        if is_taken:
             raise ObjectExistsError(
                 f"{self._url}/{self._name}: its upload got no reply, but it is there; read it"
             ) from failure

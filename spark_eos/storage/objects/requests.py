@@ -69,19 +69,19 @@ class Requests:
             except Exception as error:  # noqa: BLE001  (the library's errors have no common root)
                 reply = read_response(error)
             # From here on outside of the block: the library's texts must not hang on to ours.
-            what = meaning(reply)
-            if what is Disposition.EXISTS and conflict is None:
-                what = Disposition.CONFLICT  # Nothing was asked on a condition.
-            in_doubt = in_doubt or (changes and what is Disposition.AMBIGUOUS)
-            if what is Disposition.OUT_OF_RANGE and beyond is not None:
+            disposition = meaning(reply)
+            if disposition is Disposition.EXISTS and conflict is None:
+                disposition = Disposition.CONFLICT  # Nothing was asked on a condition.
+            in_doubt = in_doubt or (changes and disposition is Disposition.AMBIGUOUS)
+            if disposition is Disposition.OUT_OF_RANGE and beyond is not None:
                 return beyond  # type: ignore[no-any-return]  # it is what the caller wants for a T
-            if what is Disposition.EXISTS or (
-                what is Disposition.CONFLICT and conflict is not None and conflict()
+            if disposition is Disposition.EXISTS or (
+                disposition is Disposition.CONFLICT and conflict is not None and conflict()
             ):
                 raise ObjectExistsError(
                     f"{self._where(name)}: cannot {verb}: it exists already; read it to see whose it is"
                 )
-            if what not in _AGAIN or time.monotonic() + wait_s > deadline:
+            if disposition not in _AGAIN or time.monotonic() + wait_s > deadline:
                 raise self._failure(reply, verb, name, in_doubt=in_doubt)
             time.sleep(wait_s * _CHANCE.uniform(0.5, 1))
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)

@@ -100,15 +100,17 @@ def read_response(error: BaseException) -> Response:
     """What the library's ``error`` tells of the reply."""
     text = str(error)
     shown, _, debug = text.partition("\n\nDebug source:\n")
-    found = _STATUS.search(shown)
-    status = int(found[1]) if found and found[1] else _PLAIN_STATUS.get(type(error).__name__)
+    status_match = _STATUS.search(shown)
+    status = (
+        int(status_match[1]) if status_match and status_match[1] else _PLAIN_STATUS.get(type(error).__name__)
+    )
     in_bulk = _IN_BULK.search(shown)
     if in_bulk:
         return Response(int(in_bulk[2]), "", in_bulk[1].split("\n")[0][:_MESSAGE_CHARACTERS], "")
     code, message = _CODE.search(text), _MESSAGE.search(text) or _JSON_MESSAGE.search(text)
     kind = _KIND.search(debug)
     credentials, retried = _CREDENTIALS.search(shown) is not None, _RETRIED.search(shown) is not None
-    if status is None and found is None and not code:
+    if status is None and status_match is None and not code:
         return Response(None, "", _failure(shown, debug), kind[1] if kind else "", credentials, retried)
     # "200 with an error in it" has no number in its text.
     return Response(

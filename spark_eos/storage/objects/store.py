@@ -65,8 +65,8 @@ class ObjectStore(Store):
     ) -> None:
         self._over_network: Callable[[Store, GroupChannel], GroupChannel] | None = None
         if listen is not None:
-            what = f"{location.url}: the setting machines.listen"
-            self._over_network = needed("group_channels", "machines.listen", what)(listen)
+            context = f"{location.url}: the setting machines.listen"
+            self._over_network = needed("group_channels", "machines.listen", context)(listen)
         self.url = location.url
         self._location = location
         self._prefix = location.prefix
@@ -83,10 +83,10 @@ class ObjectStore(Store):
         return f"ObjectStore({self.url!r}, {self.settings!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        made = partial(
+        factory = partial(
             ObjectStore, single_bytes=self._single_bytes, retry_s=self._retry_s, listen=self._listen
         )
-        return made, (self._location, self.settings)
+        return factory, (self._location, self.settings)
 
     # -- Create -----------------------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ class ObjectStore(Store):
             key,
             self._requests,
             self._patiently,
-            create=lambda kept: self._create(name, key, kept),
+            create=lambda body: self._create(name, key, body),
             is_there=lambda: self._is_there(name),
             single_bytes=self._single_bytes,
         )
@@ -165,10 +165,10 @@ class ObjectStore(Store):
 
         Four requests. A probe that cannot be deleted is for the vacuum.
         """
-        found = self._head(name)
-        if not found["size"]:
+        head = self._head(name)
+        if not head["size"]:
             return None
-        return max(float((self._now() - found["last_modified"]).total_seconds()) - ROUNDED_S, 0.0)
+        return max(float((self._now() - head["last_modified"]).total_seconds()) - ROUNDED_S, 0.0)
 
     def now_ms(self) -> int:
         """As `Store.now_ms`: ``Last-Modified`` of a probe. Three requests."""
@@ -196,7 +196,7 @@ class ObjectStore(Store):
         pages: Any = None
         last: str | None = None
         # What was given, where a list that was interrupted cannot go on behind the last name.
-        given: set[str] | None = None if self._location.lists_in_order else set()
+        paths: set[str] | None = None if self._location.lists_in_order else set()
 
         def next_page() -> Any:
             nonlocal pages
@@ -209,16 +209,16 @@ class ObjectStore(Store):
                 raise
 
         while page := self._requests.ask("list", prefix, next_page):
-            for found in page:
-                if given is None:
-                    last = found["path"]
-                elif found["path"] in given:
+            for info in page:
+                if paths is None:
+                    last = info["path"]
+                elif info["path"] in paths:
                     continue
                 else:
-                    given.add(found["path"])
-                name = self._unescaped(found["path"][start:])
+                    paths.add(info["path"])
+                name = self._unescaped(info["path"][start:])
                 if name.startswith(prefix) and is_legal_name(name) and name.partition("/")[0] != TEMP_FOLDER:
-                    yield ObjectInfo(name, int(found["size"]))
+                    yield ObjectInfo(name, int(info["size"]))
 
     # -- Remove and replace -----------------------------------------------------------------------------
 

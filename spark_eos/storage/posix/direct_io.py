@@ -17,10 +17,9 @@ __all__ = ["PIECE_BYTES", "Pieces"]
 PIECE_BYTES = 4 << 20
 """Files of this size and more go to the disk directly, in pieces of it; their rest, and smaller ones, by the cache.
 
-A fsync has to wait for the disk anyway: to copy everything into the cache first, and have it written from there, took
-eight times as much of the processor and twice as long (benchmarks/journal/speed.md). What is written
-directly is not in memory for
-the next reader; small files, those of quick micro-batches, are.
+A fsync has to wait for the disk anyway. To copy everything into the cache and write it from there took eight times as
+much of the processor, and twice as long (benchmarks/journal/speed.md). The cache does not have what is written directly
+for the next reader; it has small files, those of quick micro-batches.
 """
 
 _SPARES = 2
@@ -52,9 +51,9 @@ class Pieces:
         self._check_process()
         while view.nbytes:
             end = min(self._filled + view.nbytes, PIECE_BYTES)
-            taken = end - self._filled
-            self._piece[self._filled : end] = view[:taken]
-            view = view[taken:]
+            length = end - self._filled
+            self._piece[self._filled : end] = view[:length]
+            view = view[length:]
             self._filled = end
             if end == PIECE_BYTES:
                 self._write_piece()
@@ -108,8 +107,8 @@ class Pieces:
 class _Behind:
     """A thread that writes whole pieces to ``file``, one at a time, while its user fills the next one.
 
-    The user may be interrupted anywhere: the memory and the descriptor that the thread uses are never given to
-    another user before it has ended, at worst they are lost.
+    The user may be interrupted anywhere. Nothing else gets the memory and the descriptor that the thread uses before
+    the thread has ended; at worst they are lost.
     """
 
     def __init__(self, file: Appender) -> None:

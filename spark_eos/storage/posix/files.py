@@ -192,8 +192,8 @@ def make_root(root: str) -> None:
             )
         missing.append(folder)
         folder = os.path.dirname(folder)
-    # Folders are made from the top, and each is synced before the next: of those that are there, only the
-    # last one may have been made a moment ago, by a process that did not live to sync it.
+    # Folders are made from the top, and each is synced before the next one is made. So of those that are there, only
+    # the last one may not be synced yet, if the process that made it was killed in between.
     try:
         sync_folder(os.path.dirname(folder))
     except OSError as error:
@@ -209,12 +209,12 @@ def read_fully(descriptor: int, offset: int, length: int) -> pa.Buffer:
     """``length`` bytes from ``offset``, fewer only if the file ends before; read straight into the buffer."""
     buffer = pa.allocate_buffer(length)
     view = memoryview(buffer).cast("B")
-    done = 0
-    while done < length:
-        count = os.preadv(descriptor, [view[done:]], offset + done)
+    total = 0
+    while total < length:
+        count = os.preadv(descriptor, [view[total:]], offset + total)
         if count == 0:
-            return buffer.slice(0, done)
-        done += count
+            return buffer.slice(0, total)
+        total += count
     return buffer
 
 

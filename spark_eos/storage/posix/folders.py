@@ -48,8 +48,8 @@ class Folders:
     def make_durable(self, folder: str) -> None:
         """Make ``folder`` if it is missing, and sync it and those above it up to the root; once per store.
 
-        Also what other processes made, and perhaps did not live to sync: whatever this store builds on has
-        to survive a power cut as well as what it writes itself.
+        Also folders that other processes made: they may have been killed before they synced them. Whatever this store
+        builds on has to survive a power cut as well as what it writes itself.
         """
         if folder in self._settled:
             return

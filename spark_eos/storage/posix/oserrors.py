@@ -81,9 +81,9 @@ def _advice(path: str) -> str:
     mount = DATABRICKS.match(path)
     if mount is None:
         return " (FUSE mounts and Unity Catalog Volumes have none): use a folder on a local disk or NFS"
-    what = "DBFS" if mount[0].startswith("/dbfs") else f"the Unity Catalog Volume {mount[0].rstrip('/')}"
+    place = "DBFS" if mount[0].startswith("/dbfs") else f"the Unity Catalog Volume {mount[0].rstrip('/')}"
     return (
-        f", and {what} has none: give the log the URL of a bucket or container (s3://…, abfss://…, gs://…), for "
+        f", and {place} has none: give the log the URL of a bucket or container (s3://…, abfss://…, gs://…), for "
         "example of an external location. Checkpoints may stay there"
     )
 

@@ -143,11 +143,11 @@ class PosixStore(Store):
         """
         try:
             os.unlink(temp.path)
-            taken = exists(path)
+            is_taken = exists(path)
         except OSError:
             self._folders.doubt(path)
             return outcome_unknown(error, "create", path)
-        return self._met(path, folder) if taken else store_error(error, "link", path)
+        return self._met(path, folder) if is_taken else store_error(error, "link", path)
 
     def _met(self, path: str, folder: int) -> EosLogError:
         """That the name is taken; durably, because who made it may not live to sync it, and we build on it."""
@@ -201,10 +201,10 @@ class PosixStore(Store):
         if self._folders.has_doubts:
             self._folders.settle_doubt(path)
         try:  # Not `translated`: this is asked for three times in each commit.
-            found = os.stat(path)
+            status = os.stat(path)
         except OSError as error:
             raise refused(error, "look at", path, absent=True) from error
-        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         check_prefix(prefix)
@@ -218,8 +218,8 @@ class PosixStore(Store):
             folder = folders.pop()
             path = os.path.join(self.root, folder)
             with translated("list", path):
-                found = [*_scan(path)]
-            for name, size in found:
+                children = [*_scan(path)]
+            for name, size in children:
                 if not (folder + name).startswith(prefix):
                     continue
                 if size is not None:
@@ -258,8 +258,8 @@ class PosixStore(Store):
     def retire(self, name: str) -> None:
         """As `Store.retire`: one more name of a shared empty file, and no sync.
 
-        If the object has that file already, as another process has retired it at the same time, moving the name to it
-        does nothing and leaves the name, says POSIX. The next one uses it.
+        If another process has retired the object at the same time, the object's name is one of that file already. Then
+        the rename does nothing, says POSIX, and the extra name stays. The next call uses it.
         """
         path = self._path(name)
         twin = os.path.join(self._temp_folder, _ONE_MORE)

@@ -132,8 +132,8 @@ def _leaves(type_: pa.DataType, path: str) -> Iterator[tuple[str, pa.DataType]]:
         yield path, type_
     # Parquet's own names of what is repeated.
     between = "list." if pa.types.is_list(type_) else "key_value." if pa.types.is_map(type_) else ""
-    for name, one in inner:
-        yield from _leaves(one, f"{path}.{between}{name}")
+    for name, field_type in inner:
+        yield from _leaves(field_type, f"{path}.{between}{name}")
 
 
 def to_file(table: pa.Table, layout: Layout, partition: int, offsets: npt.NDArray[Any]) -> pa.Table:
@@ -151,10 +151,10 @@ def to_file(table: pa.Table, layout: Layout, partition: int, offsets: npt.NDArra
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def from_file(table: pa.Table, wanted: pa.Schema) -> pa.Table:
-    """Columns of a file in the types of ``wanted``. Raises Arrow's errors for types that were never written."""
-    columns = [_cast(table.column(field.name), field.type) for field in wanted]
-    return pa.Table.from_arrays(columns, schema=wanted)
+def from_file(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Columns of a file in the types of ``schema``. Raises Arrow's errors for types that were never written."""
+    columns = [_cast(table.column(field.name), field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _cast(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:

@@ -50,7 +50,7 @@ def plan_sealed(
     Raises as `spark_eos.log.data.planner.plan`. A file with rows that lie outside, or that were replaced since,
     belongs to the rest; so does one whose rows have an older ``version`` of the topic's schema.
     """
-    found: dict[str, SealedFile] = {}
+    files: dict[str, SealedFile] = {}
     lengths: dict[str, int] = {}
     fetches = []
     for row, first, last in planned_rows(state, at, start, end, isolation, load):
@@ -63,20 +63,20 @@ def plan_sealed(
         if not file.is_parquet or file.schema_version < version:
             continue
         times = batch.min_timestamp_ms, batch.max_timestamp_ms
-        one = SealedFile(file, at.partition, first, last, batch.count, *times)
-        if (before := found.get(file.name)) is not None:
-            one = one._replace(
+        sealed = SealedFile(file, at.partition, first, last, batch.count, *times)
+        if (before := files.get(file.name)) is not None:
+            sealed = sealed._replace(
                 base_offset=before.base_offset,
-                rows=before.rows + one.rows,
-                min_timestamp_ms=min(before.min_timestamp_ms, one.min_timestamp_ms),
-                max_timestamp_ms=max(before.max_timestamp_ms, one.max_timestamp_ms),
+                rows=before.rows + sealed.rows,
+                min_timestamp_ms=min(before.min_timestamp_ms, sealed.min_timestamp_ms),
+                max_timestamp_ms=max(before.max_timestamp_ms, sealed.max_timestamp_ms),
             )
-        found[file.name] = one
+        files[file.name] = sealed
         # Of a batch on both sides of an end it is not known here which records lie inside.
         is_cut = first > row.base_offset or last < row.next_offset
         lengths[file.name] = lengths.get(file.name, 0) + (0 if is_cut else batch.length)
-    whole = {name for name, length in lengths.items() if length == found[name].file.body}
+    whole = {name for name, length in lengths.items() if length == files[name].file.body}
     return SealedPlan(
-        tuple(one for name, one in found.items() if name in whole),
+        tuple(sealed for name, sealed in files.items() if name in whole),
         tuple(fetch for fetch in fetches if fetch.file.name not in whole),
     )

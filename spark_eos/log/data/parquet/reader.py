@@ -40,29 +40,29 @@ class _Footers:
     """The footers that were used last. For several threads."""
 
     def __init__(self) -> None:
-        self._found: OrderedDict[FileRef, Footer] = OrderedDict()
+        self._footers: OrderedDict[FileRef, Footer] = OrderedDict()
         self._lock = Lock()
 
     def get(self, file: FileRef) -> Footer | None:
         with self._lock:
-            found = self._found.get(file)
-            if found is not None:
-                self._found.move_to_end(file)
-            return found
+            footer = self._footers.get(file)
+            if footer is not None:
+                self._footers.move_to_end(file)
+            return footer
 
     def clear(self) -> None:
         with self._lock:
-            self._found.clear()
+            self._footers.clear()
 
     def forget(self, file: FileRef) -> None:
         with self._lock:
-            self._found.pop(file, None)
+            self._footers.pop(file, None)
 
     def put(self, file: FileRef, footer: Footer) -> None:
         with self._lock:
-            self._found[file] = footer
-            while len(self._found) > _REMEMBERED:
-                self._found.popitem(last=False)
+            self._footers[file] = footer
+            while len(self._footers) > _REMEMBERED:
+                self._footers.popitem(last=False)
 
 
 _FOOTERS = _Footers()
@@ -78,19 +78,19 @@ def read_footer(store: Readable, file: FileRef, *, context: str = "") -> Footer:
 
     Raises `CorruptRecordError` for bytes that are not the ones that were written, `ObjectNotFoundError`.
     """
-    found = _FOOTERS.get(file)
-    if found is None:
+    footer = _FOOTERS.get(file)
+    if footer is None:
         start = file.size - file.footer
         data = store.read(file.name, start, file.footer)
         _check(data, file, start, file.footer, file.footer_crc, context)
         try:
-            found = _parsed(data)
+            footer = _parsed(data)
         except _ERRORS as error:
             raise _corrupt(
                 file, start, file.footer, context, f"not the footer of a Parquet file: {error}"
             ) from error
-        _FOOTERS.put(file, found)
-    return found
+        _FOOTERS.put(file, footer)
+    return footer
 
 
 def _parsed(data: pa.Buffer) -> Footer:
@@ -140,7 +140,7 @@ def check_group(store: Readable, file: FileRef, batch: BatchRef, layout: Layout,
     schema = pa.schema([stored_schema(layout).field(name) for name in places])
     try:
         table = _read(data, footer, footer.groups[batch.position], batch, file.size, places)
-        partitions, found, times = (
+        partitions, row_offsets, times = (
             np.from_dlpack(pa.concat_arrays(column.cast(pa.int64()).chunks))
             for column in from_file(table, schema).columns
         )
@@ -148,10 +148,15 @@ def check_group(store: Readable, file: FileRef, batch: BatchRef, layout: Layout,
         raise _corrupt(
             file, batch.position, batch.length, "", f"not a row group of {places}: {error!r}"
         ) from error
-    if not len(found) or found[0] < offsets.start or found[-1] >= offsets.stop or (np.diff(found) < 1).any():
+    if (
+        not len(row_offsets)
+        or row_offsets[0] < offsets.start
+        or row_offsets[-1] >= offsets.stop
+        or (np.diff(row_offsets) < 1).any()
+    ):
         return f"its rows do not have rising offsets from {offsets.start} to {offsets.stop - 1}"
-    if not file.offsets and found[0] != offsets.start:
-        return f"its rows begin at offset {found[0]}, not {offsets.start}"
+    if not file.offsets and row_offsets[0] != offsets.start:
+        return f"its rows begin at offset {row_offsets[0]}, not {offsets.start}"
     if (partitions != batch.partition).any():
         return f"its rows say that they are of partition {partitions[0]}, not {batch.partition}"
     if (times.min(), times.max()) != (batch.min_timestamp_ms * 1000, batch.max_timestamp_ms * 1000):
@@ -176,11 +181,11 @@ def decode_group(
             f"with the layout of version {layout.version}"
         )
     _check(data, file, batch.position, batch.length, batch.crc, context)
-    wanted = [field for field in layout.physical if columns is None or field.name in columns]
-    wanted = wanted or [layout.physical.field(layout.timestamp_column)]
+    fields = [field for field in layout.physical if columns is None or field.name in columns]
+    fields = fields or [layout.physical.field(layout.timestamp_column)]
     if file.offsets:
-        wanted.insert(0, pa.field(offset_column(layout), pa.int64(), nullable=False))
-    schema = pa.schema(wanted)
+        fields.insert(0, pa.field(offset_column(layout), pa.int64(), nullable=False))
+    schema = pa.schema(fields)
     try:
         number = footer.groups[batch.position]
         table = from_file(_read(data, footer, number, batch, file.size, schema.names), schema)

@@ -42,8 +42,8 @@ def require_publication(state: State, name: str) -> Publication:
     """The publication, which must be there."""
     publication = state.publications.get(name)
     if publication is None:
-        known = ", ".join(sorted(state.publications)) or "none"
-        raise InvalidRequestError(f"the log has no publication {name!r}; its publications are: {known}")
+        names = ", ".join(sorted(state.publications)) or "none"
+        raise InvalidRequestError(f"the log has no publication {name!r}; its publications are: {names}")
     return publication
 
 
@@ -178,8 +178,8 @@ def drop(state: State, action: DropPublication) -> tuple[State, None]:
 
 
 def _fate_of_drop(state: State, action: DropPublication) -> Fate:
-    known = state.publications.get(action.name)
-    if action.epoch is None or known is None or known.epoch > action.epoch:
+    publication = state.publications.get(action.name)
+    if action.epoch is None or publication is None or publication.epoch > action.epoch:
         return Fate.UNKNOWN
     return Fate.NOT_APPLIED
 

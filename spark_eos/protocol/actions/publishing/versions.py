@@ -89,13 +89,13 @@ def begin(state: State, action: BeginPublish) -> tuple[State, None]:
         )
     pins, partitions = Map() if last is None else last.pins, state.partitions
     changed: dict[PartitionKey, Pin] = {}
-    for wanted in action.ranges:
-        key = (wanted.topic_id, wanted.partition)
+    for range_ in action.ranges:
+        key = (range_.topic_id, range_.partition)
         if key in changed or key not in partitions or all(key[0] != id_ for _, id_ in publication.topics):
             raise InvalidRequestError(
                 f"{where}: partition {key[1]} of topic id {key[0]} is named twice, or not there, or not published"
             )
-        partition, changed[key] = _pin(key, partitions[key], wanted, pins.get(key), where)
+        partition, changed[key] = _pin(key, partitions[key], range_, pins.get(key), where)
         if partition is not partitions[key]:
             partitions = partitions.set(key, partition)
     pins = pins.update(changed)
@@ -109,10 +109,10 @@ def begin(state: State, action: BeginPublish) -> tuple[State, None]:
 
 
 def _pin(
-    key: PartitionKey, partition: Partition, wanted: PinnedRange, before: Pin | None, where: str
+    key: PartitionKey, partition: Partition, range_: PinnedRange, before: Pin | None, where: str
 ) -> tuple[Partition, Pin]:
-    where = f"{where}: offsets {wanted.start} to {wanted.end} of partition {key[1]} of topic id {key[0]}"
-    start, end = wanted.start, wanted.end
+    where = f"{where}: offsets {range_.start} to {range_.end} of partition {key[1]} of topic id {key[0]}"
+    start, end = range_.start, range_.end
     if not 0 <= start <= end <= partition.last_stable_offset:
         raise InvalidRequestError(
             f"{where} are no range up to the last stable offset {partition.last_stable_offset}"
@@ -133,7 +133,7 @@ def _pin(
         if start == end
         else pages and pages[0].base_offset <= start and end <= pages[-1].next_offset
     )
-    if not whole or checksum(pages) != wanted.pages:
+    if not whole or checksum(pages) != range_.pages:
         raise SegmentsReplacedError(
             f"{where}: other segments are there by now, another process was faster; plan again"
         )
@@ -162,25 +162,25 @@ def _check_all(
 
 def _schemas(state: State, publication: Publication, action: BeginPublish, where: str) -> Map[str, int]:
     counts = {name: len(state.topics[name].schemas) for name, _ in publication.topics}
-    named = dict(action.schemas)
+    schemas = dict(action.schemas)
     last = publication.published
     for name, count in action.schemas:
         least = 0 if last is None else last.schemas.get(name, 0)
         if name not in counts or not least <= count <= counts[name]:
             raise InvalidRequestError(f"{where}: topic {name!r} cannot have {count} versions of its schema")
-    if len(named) < len(action.schemas):
+    if len(schemas) < len(action.schemas):
         raise InvalidRequestError(f"{where}: the schema of a topic is named twice")
-    return Map({**counts, **named})
+    return Map({**counts, **schemas})
 
 
 def _fate_of_begin(state: State, action: BeginPublish) -> Fate:
-    known = state.publications.get(action.name)
-    if known is None:
+    publication = state.publications.get(action.name)
+    if publication is None:
         return Fate.UNKNOWN  # Dropped since, with what it had begun.
-    for version in known.versions:
+    for version in publication.versions:
         if version.sequence == action.sequence:  # No two intents are accepted for one sequence.
             return Fate.APPLIED if version.epoch == action.epoch else Fate.NOT_APPLIED
-    return Fate.NOT_APPLIED if known.sequence < action.sequence else Fate.UNKNOWN
+    return Fate.NOT_APPLIED if publication.sequence < action.sequence else Fate.UNKNOWN
 
 
 declare(
@@ -223,11 +223,11 @@ def end(state: State, action: EndPublish) -> tuple[State, None]:
         raise InvalidRequestError(f"{where}: the topics of the publication must be named, each of them once")
     version = publication.begun
     if version is None or version.sequence != action.sequence:
-        done = publication.published
+        published = publication.published
         if (
             version is None
-            and done is not None
-            and (done.sequence, done.natives) == (action.sequence, natives)
+            and published is not None
+            and (published.sequence, published.natives) == (action.sequence, natives)
         ):
             return state, None
         raise InvalidRequestError(f"{where} cannot end: it was not begun")
@@ -240,12 +240,12 @@ def end(state: State, action: EndPublish) -> tuple[State, None]:
 
 
 def _fate_of_end(state: State, action: EndPublish) -> Fate:
-    known = state.publications.get(action.name)
-    if known is None:
+    publication = state.publications.get(action.name)
+    if publication is None:
         return Fate.UNKNOWN
-    if known.published is None or known.published.sequence < action.sequence:
+    if publication.published is None or publication.published.sequence < action.sequence:
         return Fate.NOT_APPLIED
-    alone = known.published.sequence == action.sequence and known.epoch == action.epoch
+    alone = publication.published.sequence == action.sequence and publication.epoch == action.epoch
     return Fate.APPLIED if alone else Fate.UNKNOWN  # A publisher after this one may have ended it.
 
 

@@ -26,15 +26,15 @@ Offsets = Map[str, Map[tuple[str, int], CommittedOffset]]
 def record_of(state: State, transactional_id: str, query_id: str) -> Query | None:
     """The query's last micro-batch under any transactional id."""
     names = places(state, transactional_id, query_id)
-    found = [*map(state.queries.get, names), state.queries.get(transactional_id)]
-    own = [query for query in found if query is not None and query.query_id == query_id]
+    queries = [*map(state.queries.get, names), state.queries.get(transactional_id)]
+    own = [query for query in queries if query is not None and query.query_id == query_id]
     return max(own, key=lambda query: query.batch_id, default=None)
 
 
 def places(state: State, transactional_id: str, query_id: str) -> tuple[str, ...]:
     """The other transactional ids under which there are micro-batches of the query."""
-    here = state.queries.get(transactional_id)
-    if here is not None and here.query_id == query_id:
+    record = state.queries.get(transactional_id)
+    if record is not None and record.query_id == query_id:
         return ()  # It is the only record.
     return tuple(
         sorted(
@@ -101,23 +101,30 @@ def left_groups(
     """
     if last is None:
         return offsets
-    left = lowest([(source.group, source.end_offsets) for source in last.sources if source.group in names])
-    if not left:
+    left_offsets = lowest(
+        [(source.group, source.end_offsets) for source in last.sources if source.group in names]
+    )
+    if not left_offsets:
         return offsets
     ends = lowest([(source.group, source.end_offsets) for source in sources])
     read = {(topic, partition) for _, topic, partition in ends}
-    others = {
+    other_groups = {
         source.group
         for query in state.queries.values()
         if query.query_id != last.query_id
         for source in query.sources
     }
-    for (group, topic, partition), at in left.items():
-        known = offsets.get(group, _NOTHING).get((topic, partition))
-        kept = group in others or (group in state.groups and state.groups[group].members)
-        if (group, topic, partition) in ends or (topic, partition) not in read or kept or known is None:
+    for (group, topic, partition), at in left_offsets.items():
+        committed = offsets.get(group, _NOTHING).get((topic, partition))
+        is_kept = group in other_groups or (group in state.groups and state.groups[group].members)
+        if (
+            (group, topic, partition) in ends
+            or (topic, partition) not in read
+            or is_kept
+            or committed is None
+        ):
             continue
-        if (known.topic_id, known.offset) == (at.topic_id, at.offset):
+        if (committed.topic_id, committed.offset) == (at.topic_id, at.offset):
             offsets = offsets.set(group, offsets[group].delete((topic, partition)))
             if not offsets[group] and group not in state.groups:
                 offsets = offsets.delete(group)
@@ -128,13 +135,13 @@ def lowest(
     positions: list[tuple[str | None, tuple[PartitionOffset, ...]]],
 ) -> dict[tuple[str, str, int], PartitionOffset]:
     """For each group and partition the lowest position."""
-    found: dict[tuple[str, str, int], PartitionOffset] = {}
+    least: dict[tuple[str, str, int], PartitionOffset] = {}
     for group, offsets in positions:
         for at in offsets if group else ():
             key = (group or "", at.topic, at.partition)
-            if key not in found or at.offset < found[key].offset:
-                found[key] = at
-    return found
+            if key not in least or at.offset < least[key].offset:
+                least[key] = at
+    return least
 
 
 _NOTHING: Map[tuple[str, int], CommittedOffset] = Map()

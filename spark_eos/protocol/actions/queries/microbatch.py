@@ -82,9 +82,9 @@ def propose(
 ) -> tuple[Action, ...]:
     """The actions that commit ``batch`` now; none if it is in the log and its run is registered.
 
-    ``finished`` says that Spark has noted the batch as done in the checkpoint: if it is in the log as well,
-    a successor has finished it, so this run is a zombie and must not fence its successor. ``before`` are
-    actions that belong to the batch and come first (truncating in complete mode).
+    ``finished``: Spark has noted in the checkpoint that the batch is done. If the log has the batch as well, a
+    successor has finished it. Then this run is a zombie, and must not fence its successor. ``before`` are actions that
+    belong to the batch and come first (truncating in complete mode).
 
     A query that comes with another transactional id takes its old one as well: its run is registered under both ids,
     which fences a run that still uses the old one.
@@ -92,11 +92,11 @@ def propose(
     Raises `ProducerFencedError` or `CheckpointMismatchError`; a refused batch never registers its run.
     """
     producer = state.producer_of(batch.transactional_id)
-    others = places(state, batch.transactional_id, batch.query_id)
-    for name in (batch.transactional_id, *others):
-        known = state.producer_of(name)
-        if known is not None and not _is_current(known, batch.run_id) and batch.run_id in known.runs:
-            raise _fenced(name, batch.run_id, known)
+    old_ids = places(state, batch.transactional_id, batch.query_id)
+    for name in (batch.transactional_id, *old_ids):
+        holder = state.producer_of(name)
+        if holder is not None and not _is_current(holder, batch.run_id) and batch.run_id in holder.runs:
+            raise _fenced(name, batch.run_id, holder)
     current = _is_current(producer, batch.run_id)
     register: tuple[Action, ...] = ()
     if producer is None:
@@ -112,9 +112,9 @@ def propose(
             ),
         )
     register += tuple(
-        InitProducer(known.producer_id, known.epoch + 1, name, ONE_SHOT_TIMEOUT_MS, batch.run_id)
-        for name in others
-        if (known := state.producer_of(name)) is not None and not _is_current(known, batch.run_id)
+        InitProducer(holder.producer_id, holder.epoch + 1, name, ONE_SHOT_TIMEOUT_MS, batch.run_id)
+        for name in old_ids
+        if (holder := state.producer_of(name)) is not None and not _is_current(holder, batch.run_id)
     )
     last = record_of(state, batch.transactional_id, batch.query_id)
     progress = CommitMicroBatch(
@@ -134,26 +134,26 @@ def propose(
 
 def commit(state: State, action: CommitMicroBatch) -> tuple[State, None]:
     """The source offsets of a micro-batch, if its run is the current one and it continues the last batch."""
-    others = places(state, action.transactional_id, action.query_id)
-    for name in (action.transactional_id, *others):
+    old_ids = places(state, action.transactional_id, action.query_id)
+    for name in (action.transactional_id, *old_ids):
         producer = state.producer_of(name)
         if not _is_current(producer, action.run_id):
             raise _fenced(name, action.run_id, producer)
-    here = state.queries.get(action.transactional_id)
+    record = state.queries.get(action.transactional_id)
     own = record_of(state, action.transactional_id, action.query_id)
     if own is not None and action.batch_id <= own.batch_id:
         raise _older(action, own)
     if own is not None:
         _check_sources(action, own)
-    if here is not None and here.query_id != action.query_id:
-        _check_sources(action, here)
+    if record is not None and record.query_id != action.query_id:
+        _check_sources(action, record)
     if own is None:
         check_history(state, action)
-    offsets = left_groups(state, _check_groups(state, action, own), own, action.sources, others)
+    offsets = left_groups(state, _check_groups(state, action, own), own, action.sources, old_ids)
     former = former_sources(action.sources, own)
     query = Query(action.query_id, action.batch_id, action.sources, former, action.stateful)
     queries = state.queries.set(action.transactional_id, query)
-    for name in others:
+    for name in old_ids:
         queries = queries.delete(name)
     return replace(state, offsets=offsets, queries=queries), None
 
@@ -229,13 +229,13 @@ def _check_groups(
         groups.check_committer(state, group, None, ())
     offsets = state.offsets
     for group, topic in sorted(read):
-        for (known_topic, partition), known in offsets.get(group, _NO_OFFSETS).items():
+        for (known_topic, partition), position in offsets.get(group, _NO_OFFSETS).items():
             start = starts.get((group, topic, partition))
             if known_topic == topic and (
-                start is None or (start.topic_id, start.offset) != (known.topic_id, known.offset)
+                start is None or (start.topic_id, start.offset) != (position.topic_id, position.offset)
             ):
                 raise CheckpointMismatchError(
-                    f"group {group!r} has committed offset {known.offset} for {topic}-{partition}, but batch "
+                    f"group {group!r} has committed offset {position.offset} for {topic}-{partition}, but batch "
                     f"{action.batch_id} of query {action.query_id} reads it from "
                     f"{'nowhere' if start is None else start.offset}. "
                     + (_remedy(action, same_query=False) if own is None else _begin_at(action, group))
@@ -265,16 +265,16 @@ def _older(action: CommitMicroBatch, last: Query) -> CheckpointMismatchError:
             if (before := by_name(last.sources).get(number, _NOWHERE))
             and (source.start, source.end) != (before.start, before.end)
         )
-        what = (
+        problem = (
             f"batch {action.batch_id} of query {action.query_id} was committed with other offsets ({differs})"
         )
     else:
-        what = (
+        problem = (
             f"batch {action.batch_id} of query {action.query_id} comes after batch {last.batch_id} "
             "of the same query"
         )
     return CheckpointMismatchError(
-        f"{what}: the checkpoint is older than the log. It was put back, or copied from a backup. "
+        f"{problem}: the checkpoint is older than the log. It was put back, or copied from a backup. "
         + _remedy(action, same_query=True)
     )
 

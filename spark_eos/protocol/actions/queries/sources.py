@@ -62,11 +62,11 @@ def moved(sources: Sources, last: Query, batches: Batches, *, same_query: bool) 
     if (came or went) if fixed else any(map(str.isdecimal, went)):
         return f"the query reads {len(new)} sources, but {batches.last} read {len(old)}"
     for name, source in new.items():
-        known = old.get(name)
+        before = old.get(name)
         wrong = (
             _of_new(name, source, went, last, batches)
-            if known is None
-            else _of_known(name, source, known, batches)
+            if before is None
+            else _of_known(name, source, before, batches)
         )
         if wrong is not None:
             return wrong
@@ -81,9 +81,9 @@ def changed_places(sources: Sources, last: Query, batches: Batches) -> str | Non
             continue
         joined = _topics(source) - _topics(old[name])
         for other, theirs in old.items():
-            if other != name and (taken := sorted(joined & _topics(theirs))):
+            if other != name and (shared := sorted(joined & _topics(theirs))):
                 return (
-                    f"{batches.now} reads topic {taken[0][0]!r} as source {name}, which until now was read as source "
+                    f"{batches.now} reads topic {shared[0][0]!r} as source {name}, which until now was read as source "
                     f"{other}: the sources of the query have changed places. Put them back in their order, or give "
                     "each a name (docs/reference/spark.md, sources that come and go)"
                 )
@@ -92,8 +92,8 @@ def changed_places(sources: Sources, last: Query, batches: Batches) -> str | Non
 
 def _continues(start: tuple[PartitionOffset, ...], end: tuple[PartitionOffset, ...]) -> bool:
     """Every partition that was read goes on at its end; further ones may join."""
-    wanted = _offsets(start)
-    return all(wanted.get((at.topic, at.topic_id, at.partition)) == at.offset for at in end)
+    starts = _offsets(start)
+    return all(starts.get((at.topic, at.topic_id, at.partition)) == at.offset for at in end)
 
 
 def shown(offset: str | None) -> str:
@@ -120,10 +120,10 @@ def _of_new(name: str, source: SourceProgress, went: list[str], last: Query, bat
     start = _offsets(source.start_offsets)
     for earlier, before in gone.items():
         for at in before.end_offsets:
-            found = start.get((at.topic, at.topic_id, at.partition))
-            if found is not None and found != at.offset:
+            offset = start.get((at.topic, at.topic_id, at.partition))
+            if offset is not None and offset != at.offset:
                 return (
-                    f"{batches.now} reads {at.topic}-{at.partition} as source {name} from {found}, but the query has "
+                    f"{batches.now} reads {at.topic}-{at.partition} as source {name} from {offset}, but the query has "
                     f"read it as source {earlier} up to {at.offset}. Begin the source there: startingOffsets=committed "
                     f"and group.id={before.group} on the source. {batches.again}"
                 )

@@ -42,22 +42,22 @@ class AddFollowers(NamedTuple):
 
 def add_followers(state: State, action: AddFollowers) -> tuple[State, Decision]:
     """Name the followers, once. The result is the decision, which has not been made."""
-    stamp, logs = action.producer, tuple(one.log_id for one in action.followers)
+    stamp, logs = action.producer, tuple(follower.log_id for follower in action.followers)
     if not logs or len(set(logs)) < len(logs) or state.log_id in logs:
         raise InvalidRequestError(
             f"the followers of a transaction of log {state.log_id} are other logs, each named once; these are: "
             f"{', '.join(logs) or 'none'}"
         )
     state, producer = require_transaction(state, stamp)
-    known = producer.decision
-    if known is not None and known.committed is None:
+    last = producer.decision
+    if last is not None and last.committed is None:
         raise InvalidTxnStateError(
             f"transaction {stamp.number} of transactional.id {producer.transactional_id!r} has its followers already"
         )
-    if known is not None and known.waiting:
+    if last is not None and last.waiting:
         raise InvalidTxnStateError(
             f"transaction {stamp.number} of transactional.id {producer.transactional_id!r} cannot decide for other "
-            f"logs before all have followed transaction {known.number}. Not noted yet: {', '.join(known.waiting)}"
+            f"logs before all have followed transaction {last.number}. Not noted yet: {', '.join(last.waiting)}"
         )
     decision = Decision(producer.epoch, stamp.number, state.lineage, action.followers, logs)
     producer = replace(producer, decision=decision)
@@ -69,8 +69,8 @@ def _fate_of_add(state: State, action: AddFollowers) -> Fate:
     producer = state.producers.get(stamp.producer_id)
     if producer is None:
         return Fate.UNKNOWN
-    known = producer.decision
-    if known is not None and (known.epoch, known.number) == (stamp.epoch, stamp.number):
+    decision = producer.decision
+    if decision is not None and (decision.epoch, decision.number) == (stamp.epoch, stamp.number):
         return Fate.APPLIED  # A transaction gets its followers once.
     return Fate.NOT_APPLIED if producer.number < stamp.number else Fate.UNKNOWN
 
@@ -161,17 +161,19 @@ def note_followers(state: State, action: NoteFollowers) -> tuple[State, None]:
     """Wait for these logs no more. Nothing, if a later decision was made since: they were noted before it."""
     stamp = action.producer
     producer = state.producers.get(stamp.producer_id)
-    known = None if producer is None else producer.decision
-    named = (stamp.epoch, stamp.number, action.history)
-    if producer is None or known is None or (known.epoch, known.number, known.history) != named:
+    decision = None if producer is None else producer.decision
+    key = (stamp.epoch, stamp.number, action.history)
+    if producer is None or decision is None or (decision.epoch, decision.number, decision.history) != key:
         return state, None
-    if known.committed is None:
+    if decision.committed is None:
         raise InvalidTxnStateError(
             f"transaction {stamp.number} of transactional.id {producer.transactional_id!r} is not decided: no log can "
             "have followed it"
         )
-    known = replace(known, waiting=tuple(one for one in known.waiting if one not in action.log_ids))
-    producer = replace(producer, decision=known)
+    decision = replace(
+        decision, waiting=tuple(log_id for log_id in decision.waiting if log_id not in action.log_ids)
+    )
+    producer = replace(producer, decision=decision)
     return replace(state, producers=state.producers.set(stamp.producer_id, producer)), None
 
 
