@@ -38,7 +38,7 @@ def audit(
     """List what was done to the log, by whom, oldest first: fenced, timed out, expired, created, altered, deleted.
 
     It goes back as far as the log's setting audit.retention.ms, a week by default, with at most 1,000 events. What a
-    writer does to the same thing again within an hour is one event.
+    writer does to the same thing again, within an hour of the first time, is one event.
     """
     from spark_eos.log.time_travel import iso, time_ms
 

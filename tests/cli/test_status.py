@@ -495,6 +495,19 @@ def test_what_was_fenced_long_ago_is_not_told(log, clock):
     assert levels(look(log, clock)) == []
 
 
+def test_one_that_is_fenced_once_an_hour_is_not_fenced_often(log, clock):
+    began(log, "payer")
+    for _ in range(6):
+        clock.now += HOUR_S - 60
+        began(log, "payer")
+        (one,) = [one for one in look(log, clock).troubles if one.name == "fenced"]
+        assert one.level == "note"
+    for _ in range(3):
+        began(log, "payer")
+    (one,) = [one for one in look(log, clock).troubles if one.name == "fenced"]
+    assert one.level == "warning"
+
+
 def test_a_timeout_has_fenced(log, clock):
     began(log, "late", **{"transaction.timeout.ms": 10_000})
     log.follow()

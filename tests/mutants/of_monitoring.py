@@ -201,6 +201,14 @@ MUTANTS = (
         ("tests/log/test_trail.py",),
     ),
     Mutant(
+        "one-event-for-ever",
+        "spark_eos/protocol/rules/trail.py",
+        "if event.timestamp_ms - known.first_ms <= _AGAIN_MS:",
+        "if True:",
+        "what happens each half hour is one event, and in which hours it did is not known",
+        ("tests/log/test_trail.py",),
+    ),
+    Mutant(
         "each-restart-is-kept",
         "spark_eos/protocol/rules/trail.py",
         "if known.what == TAKEN_OVER)",
