@@ -347,7 +347,7 @@ def test_a_prepared_transaction_is_not_to_be_aborted_from_here(log, clock):
     producer.prepare_transaction()
     clock.now += 901
     (one,) = look(log, clock).troubles
-    assert (one.level, one.name, one.cure) == ("warning", "held back", ())
+    assert (one.level, one.name, one.cure) == ("warning", "prepared waits", ())
     assert "prepared, and waits for the decision of another system" in one.text
     assert one.page == "runbooks/prepared-waits.md"
 

@@ -39,7 +39,7 @@ def _of(one: OpenTransaction, lags: Sequence[Lag], *, is_long: bool) -> Trouble:
         page = "runbooks/prepared-waits.md"
         advice = "start its program again: it completes the transaction as the other system has decided"
         return Trouble(
-            "warning" if is_long else "note", "held back", text, page, _look_at(one), (), advice, about
+            "warning" if is_long else "note", "prepared waits", text, page, _look_at(one), (), advice, about
         )
     advice = (
         "stop the program if it hangs, then abort the transaction"
