@@ -262,6 +262,7 @@ _OF_STORES = (
 _client, _of_client = partial(_gauge, source=Source.CLIENT), partial(_counter, source=Source.CLIENT)
 
 _OF_CLIENTS = (
+    _of_client("read.corrupt", "{read}", (_LOG,), "Reads of this process that met damaged data"),
     _of_client("commit.entries", "{entry}", (_LOG,), "Entries that this process created"),
     _of_client(
         "commit.requests", "{request}", (_LOG,), "Requests in these entries, other processes' included"
@@ -391,6 +392,7 @@ _OF_QUERIES = (
         "Offsets that the query was behind after it",
         "Spark `maxOffsetsBehindLatest`",
     ),
+    _progress("corrupt", Kind.COUNTER, "{end}", "Its ends by `CORRUPT_RECORD`: a file is damaged"),
     _progress("lag.size", Kind.GAUGE, "By", "The same in bytes as stored, estimated"),
 )
 
