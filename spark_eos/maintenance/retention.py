@@ -17,6 +17,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from spark_eos.errors.hidden import safe_url
 from spark_eos.log.log import Log
 from spark_eos.log.topics import config_value
 from spark_eos.protocol.actions import Action, AdvanceLogStart, PartitionOffset
@@ -111,7 +112,7 @@ class Retention:
                 "one day at most, and no later than the store's clock says. If the clock is right, and the log was "
                 "only quiet, run `eoslog maintain --trust-clock`",
                 (now_ms - state.timestamp_ms) / 86_400_000,
-                self._log.url,
+                safe_url(self._log.url),
             )
         return now_ms - self.held_back_ms
 

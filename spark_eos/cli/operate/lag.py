@@ -72,7 +72,7 @@ def lag(
     the age of the first record that was not read. HELD-BACK are offsets that open transactions hold back, LOST those
     that were deleted before they were read; the two columns are left out if they have nothing to show.
     """
-    from spark_eos.config.store import safe_url
+    from spark_eos.errors.hidden import safe_url
     from spark_eos.monitoring import Checkpoints, lags, lags_across
 
     logs = open_logs(urls, command_config)
@@ -191,7 +191,7 @@ def _print(rows: Sequence[_Row], problems: Sequence[QueryAcross], *, is_summed: 
 
 def _waits(logs: Sequence[Log], rows: Sequence[_Row]) -> dict[tuple[str, str], list[Wait]]:
     """What the publications among the rows wait for, by log and name: tables have no part of a transaction."""
-    from spark_eos.config.store import safe_url
+    from spark_eos.errors.hidden import safe_url
     from spark_eos.log.selection.units import held_by
 
     states = {safe_url(log.url): log.state for log in logs}

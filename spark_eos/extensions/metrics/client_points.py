@@ -8,8 +8,8 @@ from weakref import ref
 
 from spark_eos.clients.consumer.consumer import Consumer
 from spark_eos.clients.producer.producer import Producer
-from spark_eos.config.store import safe_url
 from spark_eos.errors import EosLogError
+from spark_eos.errors.hidden import safe_url
 from spark_eos.extensions.metrics.points import Histogram, Point, point
 from spark_eos.log.data.records import times_damaged
 from spark_eos.log.log import Log

@@ -15,7 +15,6 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client import CollectorRegistry, generate_latest
 
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition, read_arrow
-from spark_eos.config.store import safe_url
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
     ConfigError,
@@ -197,23 +196,6 @@ def test_no_record_is_in_the_metrics(exported):
 
 
 # -- URLs -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("url", "label"),
-    [
-        ("/data/log", "/data/log"),
-        ("/data/a@b?c#d", "/data/a@b?c#d"),
-        ("s3://bucket/path", "s3://bucket/path"),
-        ("s3://key:secret@bucket/path?X-Amz-Signature=secret#secret", "s3://bucket/path"),
-        ("toy://user@host/p@th", "toy://host/p@th"),
-        ("abfss://container@account.dfs.core.windows.net/log", "abfss://container@account.dfs.core.windows.net/log"),
-        ("abfss://user:secret@account.dfs.core.windows.net/log", "abfss://account.dfs.core.windows.net/log"),
-        ("https://a:b@c", "https://c"),
-    ],
-)  # fmt: skip
-def test_a_url_is_shown_without_what_may_be_secret(url, label):
-    assert safe_url(url) == label
 
 
 # -- From inside ----------------------------------------------------------------------------------------
