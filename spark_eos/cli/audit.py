@@ -74,4 +74,5 @@ def _check_name(state: State, name: str) -> None:
         *(*state.topics, *state.transactional_ids, *state.groups, *state.offsets, *state.publications),
     }
     if name not in known:
-        raise ConfigError(f"the log has nothing of the name {name!r}; {suggestion(name, known)}")
+        known_names = sorted(known - {""})  # What is about the log as a whole has none.
+        raise ConfigError(f"the log has nothing of the name {name!r}; {suggestion(name, known_names)}")

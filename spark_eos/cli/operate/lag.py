@@ -92,6 +92,7 @@ def lag(
             continue
         rows += [_Row(query.log, query.source_log or "", one) for one in query.lags]
         problems += [query] if query.problem else []
+    nothing = "" if rows or problems else _nothing(group or (), topic or (), has_logs=len(logs) > 1)
     if totals:
         rows = _summed(rows)
     rows.sort(key=lambda row: (badness(row.lag), row.log))
@@ -100,14 +101,28 @@ def lag(
         _print_json(rows, waits, has_logs=len(logs) > 1)
         for query in problems:
             print_json({"kind": "query", "offsets": None, **query._asdict(), "lags": []})
-    elif rows or problems:
+    elif not nothing:
         _print(rows, problems, is_summed=totals, has_logs=len(logs) > 1)
         for (_, name), found in sorted(waits.items()):
             for one in found:
                 print(printable(f"{name}: committed records wait for {one}"))
     else:
-        read = "this log: it has" if len(logs) == 1 else "these logs: they have"
-        print(f"nothing reads {read} no groups, Spark queries or publications")
+        print(printable(nothing))
+
+
+def _nothing(groups: Sequence[str], topics: Sequence[str], *, has_logs: bool) -> str:
+    """What to say where there is nothing to show. Refuses readers that do not read these topics, as unknown names."""
+    readers, read = (", ".join(map(repr, names)) for names in (groups, topics))
+    if groups and topics:
+        raise GroupIdNotFoundError(
+            f"{readers}: nothing of topic {read} is read by that; eoslog lag without --topic shows what is"
+        )
+    if groups:
+        return f"{readers}: nothing is read by that"
+    if topics:
+        return f"no group, Spark query or publication reads topic {read}"
+    where = "these logs: they have" if has_logs else "this log: it has"
+    return f"nothing reads {where} no groups, Spark queries or publications"
 
 
 def _summed(rows: Sequence[_Row]) -> list[_Row]:
