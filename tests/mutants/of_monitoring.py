@@ -503,11 +503,11 @@ MUTANTS = (
     ),
     Mutant(
         "passwords-in-labels",
-        "spark_eos/config/store.py",
-        "{found['place'] if keeps else host}",
-        "{found['place']}",
+        "spark_eos/errors/hidden.py",
+        "{user if keeps else ''}",
+        "{user}",
         "the password of a URL is in its label",
-        _OF_METRICS,
+        ("tests/security/test_passwords_in_urls.py",),
     ),
     Mutant(
         "under-way-is-in-doubt",
