@@ -38,7 +38,7 @@ def audit(
     """List what was done to the log, by whom, oldest first: fenced, timed out, expired, created, altered, deleted.
 
     It goes back as far as the log's setting audit.retention.ms, a week by default, with at most 1,000 events. What a
-    writer does to the same thing again within an hour is one event.
+    writer does to the same thing again, within an hour of the first time, is one event.
     """
     from spark_eos.log.time_travel import iso, time_ms
 
@@ -74,4 +74,5 @@ def _check_name(state: State, name: str) -> None:
         *(*state.topics, *state.transactional_ids, *state.groups, *state.offsets, *state.publications),
     }
     if name not in names:
-        raise ConfigError(f"the log has nothing of the name {name!r}; {suggestion(name, names)}")
+        alike = sorted(names - {""})  # What is about the log as a whole has none.
+        raise ConfigError(f"the log has nothing of the name {name!r}; {suggestion(name, alike)}")

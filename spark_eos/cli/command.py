@@ -22,6 +22,7 @@ from spark_eos.cli.parsing import Commands
 from spark_eos.cli.topics import change, describe, offsets
 from spark_eos.cli.usage.version import show_version
 from spark_eos.errors import ConfigError, EosLogError
+from spark_eos.errors.hidden import safe_text
 from spark_eos.extending import all_added
 
 __all__ = ["app", "main"]
@@ -39,7 +40,10 @@ class _PassedOnError(BaseException):
 
 @contextmanager
 def _passing_on() -> Iterator[None]:
-    """Ctrl-C and errors of the output reach `main`; also those of what is still to be printed at the end."""
+    """Ctrl-C and errors of the output reach `main`; also those of what is still to be printed at the end.
+
+    Usage errors show no password.
+    """
     try:
         try:
             yield
@@ -53,6 +57,11 @@ def _passing_on() -> Iterator[None]:
         if error.errno not in _OUTPUT_ERRORS or error.filename is not None:
             raise
         raise _PassedOnError from error  # Stores name the file: this is the output.
+    except Exception as error:
+        message = getattr(error, "message", None)
+        if isinstance(message, str):  # A usage error, which repeats what was typed: also the log's URL.
+            vars(error)["message"] = safe_text(message)
+        raise
 
 
 class _AllCommands(Commands):

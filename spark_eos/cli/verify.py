@@ -93,12 +93,10 @@ def _check_readable(url: str, command_config: str | None) -> None:
 
 
 def _note(url: str, command_config: str | None, *, is_sound: bool) -> None:
-    from spark_eos.protocol.rules.notes import SOUND, VERIFY, noted
-    from spark_eos.protocol.types import ADMIN
+    from spark_eos.clients.admin import Admin
 
-    results = (SOUND,) if is_sound else ()
     try:
-        open_log(url, command_config).commit(lambda state: noted(state, VERIFY, *results), writer=ADMIN)
+        Admin(open_log(url, command_config)).note_verify(sound=is_sound)
     except EosLogError as error:
         if is_sound:
             raise

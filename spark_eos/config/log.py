@@ -41,7 +41,7 @@ LOG = Table(
         "health.lag.max.ms",
         _WHOLE,
         300_000,
-        "A reader whose first unread record is older is behind: `eoslog status` and the page warn.",
+        "A reader whose first unread record is older is behind: `eoslog status`, the page and the alerts warn.",
         _HEALTH,
         "eoslog",
     ),

@@ -23,7 +23,6 @@ __all__ = [
     "is_store_option",
     "only_store_options",
     "read_store_options",
-    "safe_url",
     "store_option",
     "without_store_options",
 ]
@@ -41,8 +40,6 @@ _ENCRYPTION = "extensions/encryption/store.py"
 
 KEY_ID = re.compile(r"[A-Za-z0-9._/:@-]{1,120}", re.ASCII)
 """What the id of an encryption key may be."""
-
-_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://(?P<place>[^/?#]*)(?P<path>[^?#]*)", re.DOTALL)
 
 _KEYS = re.compile(r"(file|env):.+|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", re.ASCII)
 
@@ -243,17 +240,3 @@ def _unknown(name: str) -> ConfigError:
     prefix = next((prefix for prefix in PREFIXES if name.lower().startswith(prefix)), "")
     names = [option_name for option_name in STORE if option_name.startswith(prefix)]
     return ConfigError(f"unknown {STORE.noun} {name!r}; {suggestion(name, names, STORE)}")
-
-
-def safe_url(url: str) -> str:
-    """A URL as it may be shown and kept: without user, password, query and fragment, which may be secret.
-
-    Other text stays as it is. The container in ``abfss://container@account…`` is no user. The words of the trail have
-    URLs of this form, so it is part of the rules (`spark_eos.protocol.rules.trail`).
-    """
-    match = _URL.match(url)
-    if match is None:
-        return url
-    user, at, host = match["place"].rpartition("@")
-    keeps = at and ":" not in user and match["scheme"].lower() in {"abfs", "abfss"}
-    return f"{match['scheme']}://{match['place'] if keeps else host}{match['path']}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from spark_eos.errors.hidden import safe_text
+
 __all__ = [
     "AbortableError",
     "EosLogError",
@@ -43,6 +45,10 @@ class EosLogError(Exception):
         cls.code = re.sub(
             r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__.removesuffix("Error")
         ).upper()
+
+    def __init__(self, *args: object) -> None:
+        # Here, since each of hundreds of messages may name a store, whose URL has a password in some.
+        super().__init__(*(safe_text(one) if isinstance(one, str) else one for one in args))
 
     def __str__(self) -> str:
         return Exception.__str__(self)  # A KeyError would show the text in quotes.

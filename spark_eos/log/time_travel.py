@@ -19,6 +19,7 @@ from spark_eos.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
+from spark_eos.errors.hidden import safe_url
 from spark_eos.log import paths
 from spark_eos.log.data.planner import Fetch, partition_of, plan
 from spark_eos.log.data_place import as_placed_now
@@ -181,7 +182,7 @@ def replay_what_is_left(log: Log, state: State, last: int) -> Iterator[Step]:
             if onward.seq <= state.seq:
                 raise
             gap = f"entries {state.seq + 1} to {min(onward.seq, last)}"
-            _LOG.warning("%s: %s were retired while it was read, and are left out", log.url, gap)
+            _LOG.warning("%s: %s were retired while it was read, and are left out", safe_url(log.url), gap)
             state = onward
 
 

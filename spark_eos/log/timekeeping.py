@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from spark_eos.errors import EosLogError
+from spark_eos.errors.hidden import safe_url
 from spark_eos.log.clock import Clock
 from spark_eos.protocol.actions import Action
 from spark_eos.protocol.rules.settings import setting
@@ -165,7 +166,7 @@ class Timekeeper:
         try:
             time_ms = self.store_ms()
         except EosLogError as error:
-            _LOG.debug("%s did not tell its time: %s", self._store.url, error)
+            _LOG.debug("%s did not tell its time: %s", safe_url(self._store.url), error)
             time_ms = None
         if time_ms is None:
             self._rests_until = self._clock.monotonic() + _REST_S
@@ -178,7 +179,7 @@ class Timekeeper:
                 "timestamp of their own, get the store's time. Set the clock",
                 abs(ahead_ms) / 3_600_000,
                 "ahead of" if ahead_ms > 0 else "behind",
-                self._store.url,
+                safe_url(self._store.url),
             )
         return time_ms
 

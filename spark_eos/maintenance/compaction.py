@@ -19,12 +19,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from spark_eos.errors import (
+    ConfigError,
     CorruptRecordError,
     ObjectNotFoundError,
     SegmentsReplacedError,
@@ -119,8 +121,8 @@ class Compactor:
     def step(self) -> Compacted | None:
         """The next stretch that changes. None if there is nothing to do now.
 
-        Raises the errors of the store, `CommitOutcomeUnknownError`, and `CorruptRecordError` once nothing else is left
-        to do: it can be called again.
+        Raises the errors of the store, `CommitOutcomeUnknownError`, and, once nothing else is left to do,
+        `CorruptRecordError` and `ConfigError` for a stored setting of a topic: it can be called again.
         """
         while True:
             state = self._log.follow()
@@ -146,7 +148,7 @@ class Compactor:
                 if at not in before or not has_moved(self._log, at, before[at]):
                     self._unreadable.add(at, error)
                 continue
-            except CorruptRecordError as error:
+            except (CorruptRecordError, ConfigError) as error:
                 if at is None:
                     raise
                 self._unreadable.add(at, error)
@@ -159,10 +161,10 @@ class Compactor:
     def look(self) -> list[TopicPartition]:
         """The partitions that are due."""
         self._log.follow()
-        return [
-            TopicPartition(topic.name, number)
-            for _, topic, number in self._gains(self._log.time.now_ms(self._log.state))
-        ]
+        gains = self._gains(self._log.time.now_ms(self._log.state))
+        found = [TopicPartition(topic.name, number) for _, topic, number in gains]
+        self._unreadable.say()
+        return found
 
     def _due(self) -> tuple[Topic, int, int] | None:
         """The partition that has most to gain (Kafka's filthiest log), and the time; None if none is due."""
@@ -171,18 +173,19 @@ class Compactor:
         return None if found is None else (*found[1:], now_ms)
 
     def _gains(self, now_ms: int) -> Iterator[tuple[float, Topic, int]]:
-        state = self._log.state
-        for name in sorted(state.topics):
-            topic = state.topics[name]
-            if not is_compacted(topic) or (self._topics is not None and name not in self._topics):
+        topics = self._log.state.topics
+        wanted = (topics[name] for name in sorted(topics) if self._topics is None or name in self._topics)
+        yield from self._unreadable.each(wanted, partial(self._gains_of, now_ms))
+
+    def _gains_of(self, now_ms: int, topic: Topic) -> Iterator[tuple[float, Topic, int]]:
+        for number in range(topic.partitions) if is_compacted(topic) else ():
+            key = topic.topic_id, number
+            if key in self._unreadable:
                 continue
-            for number in range(topic.partitions):
-                if (topic.topic_id, number) in self._unreadable:
-                    continue
-                partition = self._view(topic, number, state.partitions[topic.topic_id, number], now_ms)
-                gain = self._dirty.gain(topic, partition, now_ms)
-                if gain and schema_error(topic) is None:
-                    yield gain, topic, number
+            partition = self._view(topic, number, self._log.state.partitions[key], now_ms)
+            gain = self._dirty.gain(topic, partition, now_ms)
+            if gain and schema_error(topic) is None:
+                yield gain, topic, number
 
     def _begin(self, topic: Topic, number: int, now_ms: int) -> _Pass:
         """A pass, with the keys of what is new."""

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from spark_eos.config.topic import TOPIC
-from spark_eos.errors import ObjectNotFoundError, StoreFullError
+from spark_eos.errors import ConfigError, ObjectNotFoundError, StoreFullError
 from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.log.topics import config_value
+from spark_eos.maintenance.unreadable import Unreadable
 from spark_eos.protocol.actions.appends import staged_at
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.state import State
@@ -124,13 +125,20 @@ class Room:
 class Delays:
     """How long files stay once it is known that they have no reference, by the folder of their topic."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, left: Unreadable) -> None:
+        """``left`` gets the topics whose delay is not known: their files stay (`knows`)."""
         self._delays: dict[str, int] = {}
+        self._unknown: set[str] = set()
         self._promises: dict[str, tuple[int, int]] = {}
         """By folder: the entry by which the newest version was begun, and how long readers of older ones have."""
         for topic in state.topics.values():
-            delay_ms = max(config_value(topic, "file.delete.delay.ms", int), 0)
             folder = paths.table_folder(topic.name, topic.topic_id)
+            try:
+                delay_ms = max(config_value(topic, "file.delete.delay.ms", int), 0)
+            except ConfigError as error:
+                left.leave(topic, error)
+                self._unknown |= {folder, paths.data_folder(topic.name, topic.topic_id)}
+                continue
             self._delays[paths.data_folder(topic.name, topic.topic_id)] = self._delays[folder] = delay_ms
             for publication in state.publications_of(topic.topic_id):
                 if publication.newest is not None and publication.shares(topic.topic_id):
@@ -140,13 +148,21 @@ class Delays:
                         max(publication.retention_ms, known_ms),
                     )
 
+    def knows(self, name: str) -> bool:
+        """Whether the file may be deleted at all."""
+        return _folder_of(name) not in self._unknown
+
     def of(self, name: str) -> tuple[int, int]:
         """The delay for running readers of the log, and that which tables promise to theirs (ms)."""
-        folder = "/".join(name.split("/", 2)[:2]) + "/"
+        folder = _folder_of(name)
         begun_seq, promised_ms = self._promises.get(folder, (-1, 0))
         # What was written after the newest version was begun was never in one.
         was_there = begun_seq >= 0 and staged_at(name) <= begun_seq
         return self._delays.get(folder, DEFAULT_DELAY_MS), promised_ms if was_there else 0
+
+
+def _folder_of(name: str) -> str:
+    return "/".join(name.split("/", 2)[:2]) + "/"
 
 
 def floor_by_times(log: Log, state: State, limit_ms: int) -> int:

@@ -14,11 +14,13 @@ clock.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from spark_eos.errors.hidden import safe_url
 from spark_eos.log.log import Log
 from spark_eos.log.topics import config_value
+from spark_eos.maintenance.unreadable import Unreadable
 from spark_eos.protocol.actions import Action, AdvanceLogStart, PartitionOffset
 from spark_eos.protocol.index import IndexPage, IndexRow, Load
 from spark_eos.protocol.state import Partition, State, Topic
@@ -58,6 +60,7 @@ class Retention:
     def __init__(self, log: Log, *, trust_clock: bool = False) -> None:
         self._log = log
         self._trust_clock = trust_clock
+        self._left = Unreadable()
         self._seen: tuple[int, float] | None = None
         """The newest entry's time at first, and when that was on the monotonic clock."""
         self._warned = False
@@ -65,22 +68,31 @@ class Retention:
         """By how much the clock was not believed when it was last asked."""
 
     def look(self) -> list[Due]:
-        """What is past its time or size in the newest state. Raises what the store raises."""
+        """What is past its time or size in the newest state.
+
+        Raises what the store raises, and `ConfigError` for a stored setting of a topic that is none.
+        """
+        due = self._due()
+        self._left.say()
+        return due
+
+    def _due(self) -> list[Due]:
         state = self._log.follow()
         now_ms = self._now_ms(state)
-        due = []
-        for topic in sorted(state.topics.values(), key=lambda topic: topic.name):
+
+        def of(topic: Topic) -> Iterator[Due]:
             for number in range(topic.partitions) if _deletes(topic) else ():
                 partition = state.partitions[topic.topic_id, number]
                 offset = _kept_from(topic, partition, now_ms, self._log.load)
                 offset = _file_border(partition, offset, self._log.load)
                 if offset > partition.start:
-                    due.append(Due(topic, number, partition.start, offset))
-        return due
+                    yield Due(topic, number, partition.start, offset)
+
+        return [*self._left.each(sorted(state.topics.values(), key=lambda topic: topic.name), of)]
 
     def run(self) -> list[Due]:
-        """Move the log starts, all in one entry; what was moved."""
-        due = self.look()
+        """Move the log starts, all in one entry; what was moved. Raises as `look` does, after that."""
+        due = self._due()
         moved: list[Due] = []
 
         def propose(state: State) -> tuple[Action, ...]:
@@ -93,6 +105,7 @@ class Retention:
 
         if due:
             self._log.commit(propose, writer=_WRITER)
+        self._left.say()
         return moved
 
     def _now_ms(self, state: State) -> int:
@@ -111,7 +124,7 @@ class Retention:
                 "one day at most, and no later than the store's clock says. If the clock is right, and the log was "
                 "only quiet, run `eoslog maintain --trust-clock`",
                 (now_ms - state.timestamp_ms) / 86_400_000,
-                self._log.url,
+                safe_url(self._log.url),
             )
         return now_ms - self.held_back_ms
 

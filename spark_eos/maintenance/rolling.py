@@ -12,6 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from spark_eos.errors import (
+    ConfigError,
     CorruptRecordError,
     ObjectNotFoundError,
     SegmentsReplacedError,
@@ -198,8 +199,8 @@ class Roller:
     def step(self) -> Rolled | None:
         """The next step: one file, mostly, and one commit. None if there is nothing to do now.
 
-        Raises the errors of the store, `CommitOutcomeUnknownError`, and `CorruptRecordError` once nothing else is left
-        to do: it can be called again.
+        Raises the errors of the store, `CommitOutcomeUnknownError`, and, once nothing else is left to do,
+        `CorruptRecordError` and `ConfigError` for a stored setting of a topic: it can be called again.
         """
         while True:
             check_writable(self._log.store, self._log.follow())
@@ -215,20 +216,21 @@ class Roller:
             except ObjectNotFoundError as error:
                 if not has_moved(self._log, (topic.topic_id, number), partition):
                     self._unreadable.add((topic.topic_id, number), error)
-            except CorruptRecordError as error:
+            except (CorruptRecordError, ConfigError) as error:
                 self._unreadable.add((topic.topic_id, number), error)
 
     def look(self) -> list[TopicPartition]:
         """Where there is something to do now."""
         self._log.follow()
-        return [TopicPartition(topic.name, number) for topic, number, *_ in self._plans()]
+        found = [TopicPartition(topic.name, number) for topic, number, *_ in self._plans()]
+        self._unreadable.say()
+        return found
 
     def _plans(self) -> Iterator[tuple[Topic, int, Partition, tuple[IndexPage, ...]]]:
         """The next pages to roll of every partition that has some."""
         topics = self._log.state.topics
-        for name in sorted(topics):
-            if self._topics is None or name in self._topics:
-                yield from self._plan(topics[name])
+        wanted = (topics[name] for name in sorted(topics) if self._topics is None or name in self._topics)
+        yield from self._unreadable.each(wanted, self._plan)
 
     def _plan(self, topic: Topic) -> Iterator[tuple[Topic, int, Partition, tuple[IndexPage, ...]]]:
         if schema_error(topic) is not None:

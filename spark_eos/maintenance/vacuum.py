@@ -39,6 +39,7 @@ from spark_eos.maintenance.end_marks import (
 )
 from spark_eos.maintenance.reachability import data_files, page_names
 from spark_eos.maintenance.steps import MIN_AGE_S
+from spark_eos.maintenance.unreadable import Unreadable
 from spark_eos.protocol.actions import Action, RaiseStagingFloor
 from spark_eos.protocol.actions.appends import staged_at
 from spark_eos.protocol.encoding.snapshots import decode_snapshot
@@ -121,7 +122,7 @@ class Vacuum:
         self._ends: list[tuple[float, int]] = []
         """When this process has seen the log's end where: (monotonic seconds, next free slot)."""
         self._since: dict[str, float] = {}
-        self._more, self._room = False, Room()
+        self._more, self._room, self._left = False, Room(), Unreadable()
         self._notes = LogEndMarks(log.store, _ENDS)
         self._seen = FirstSeen(log.store, _SEEN)
         self.promised = 0
@@ -132,7 +133,9 @@ class Vacuum:
 
         Raises `NotALogError` if another log is there by now, and what the store raises.
         """
-        return self._find(raise_floor=False)
+        found = self._find(raise_floor=False)
+        self._left.say()
+        return found
 
     def run(self, *, wait: bool = True) -> Vacuumed:
         """Delete what is left over, and whose delay is over; with ``wait`` all of it, after its delay.
@@ -159,25 +162,21 @@ class Vacuum:
         if removed:
             objects["temporary"] = removed
         self._room.report(deleted=bool(objects))
+        self._left.say()
         return Vacuumed(objects, size, len(found) - len(due), self.promised)
 
     # -- Looking ----------------------------------------------------------------------------------------
 
     def _find(self, *, raise_floor: bool) -> list[Leftover]:
         self._check_same(None)
-        return [
-            *self._data(raise_floor=raise_floor),
-            *self._pages(),
-            *self._heartbeats(),
-            *self._probes(),
-        ]
+        return [*self._data(raise_floor=raise_floor), *self._pages(), *self._heartbeats(), *self._probes()]
 
     def _data(self, *, raise_floor: bool) -> list[Leftover]:
         state = self._log.follow()
         floor = max(self._polite_floor(state, note=raise_floor), state.staging_floor)
         self._tell("looking for data files without a reference")
         now_ms = self._log.time.now_ms(state)
-        delays, seen = Delays(state), self._seen.read(now_ms)
+        delays, seen = Delays(state, self._left), self._seen.read(now_ms)
         promised = {
             name: ms
             for name, ms in seen.items()
@@ -198,14 +197,14 @@ class Vacuum:
                 candidates = {
                     name: size for name, size in candidates.items() if _is_below(name, state.staging_floor)
                 }
-        delays = Delays(state)
+        delays = Delays(state, self._left)
         found = []
         for name, size in candidates.items():
             delay_ms, promised_ms = delays.of(name)
             since_ms = seen.get(name, now_ms)
             if promised_ms:
                 kept[name] = since_ms  # Until it is deleted.
-            if now_ms >= since_ms + promised_ms:
+            if now_ms >= since_ms + promised_ms and delays.knows(name):
                 found.append(Leftover("data", name, size, delay_ms / 1000))
         if raise_floor:
             self._room.has(lambda: self._seen.write({**seen, **kept} if self._more else kept))

@@ -12,8 +12,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from spark_eos.config.store import safe_url
 from spark_eos.errors import EosLogError
+from spark_eos.errors.hidden import safe_url
 from spark_eos.log.log import Log
 from spark_eos.monitoring.checkpoints import Checkpoints, Origin
 from spark_eos.monitoring.lag import Lag, measured

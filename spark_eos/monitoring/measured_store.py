@@ -12,8 +12,8 @@ from typing import NoReturn, TypeVar
 import pyarrow as pa
 
 from spark_eos.clients.durations import MOST_NOTED, OF_REQUESTS, Durations, taken
-from spark_eos.config.store import safe_url
 from spark_eos.errors import EosLogError, IllegalStateError
+from spark_eos.errors.hidden import safe_url
 from spark_eos.storage import Data, EarlierPlace, ObjectInfo, Store, Upload
 from spark_eos.storage.forks import Lock
 from spark_eos.storage.group_channel import GroupChannel

@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from spark_eos.config.store import safe_url
 from spark_eos.errors import EosLogError
+from spark_eos.errors.hidden import safe_url
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.log import Log

@@ -85,7 +85,8 @@ class ProgressListener(StreamingQueryListener):
         return self._last.get(query.id)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing: the first progress says what the query reads."""
+        """Note its name. What it reads the first progress says."""
+        self._figures.begin(str(event.id), event.name or str(event.id))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """Report it."""
@@ -102,8 +103,8 @@ class ProgressListener(StreamingQueryListener):
         """Nothing: there is no progress."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """Export its metrics no more. The last progress stays."""
-        self._figures.drop(str(event.id))
+        """Export its metrics no more, but that it met damage. The last progress stays."""
+        self._figures.end(str(event.id), event.exception or "")
 
     def figures(self) -> list[tuple[str, str, float]]:
         """Give the figures of the running queries, for `spark_eos.monitoring.register`.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import EosLogError, InvalidRequestError
+from spark_eos.errors.hidden import safe_url
 from spark_eos.log.data.planner import plan
 from spark_eos.log.time_travel import earliest, replay, state_at
 from spark_eos.protocol.actions import AppendBatches, CommitMicroBatch, Entry
@@ -179,7 +180,7 @@ class ProgressReport:
             batch = known_log.batch(log, report["id"], report["batchId"])
             if batch is not None:
                 topics = ", ".join(batch.topics) or "no rows"
-                report["sink"]["description"] = f"eoslog[{topics} of {log.url}]"
+                report["sink"]["description"] = f"eoslog[{topics} of {safe_url(log.url)}]"
                 report["sink"]["metrics"] = {
                     "numOutputRecords": str(batch.records),
                     "numOutputBytes": str(batch.bytes),
@@ -201,7 +202,7 @@ def _text(offset: object) -> str | None:
 def _describe(source: dict[str, Any], logs: list[Log]) -> None:
     end = SourceOffset.from_json_dict(source["endOffset"])
     log = next((log for log in logs if log.log_id == end.log_id), None)
-    where = f"log {end.log_id}" if log is None else log.url
+    where = f"log {end.log_id}" if log is None else safe_url(log.url)
     source["description"] = f"eoslog[{', '.join(sorted(end.topic_ids))} of {where}]"
     latest = _positions(source.get("latestOffset"))
     ends = {at: max(latest[at], position) for at, position in end.positions.items() if at in latest}

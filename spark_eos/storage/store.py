@@ -75,6 +75,8 @@ class Upload(Protocol):
 class Readable(Protocol):
     """As much of a `Store` as a reader of data needs."""
 
+    url: str
+
     def read(self, name: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         """As `Store.read`."""
 

@@ -85,7 +85,9 @@ def test_totals_and_filters(url, capsys):
         *("hourly", "quick", "hourly"),
     ]
     assert {row[2] for row in rows(capsys, url, "--topic", "t", "--topic", "u")[1:]} == {"t"}
-    assert "nothing reads this log" in run(capsys, url, "--topic", "u")
+    assert "no group, Spark query or publication reads topic 'u'" in run(capsys, url, "--topic", "u")
+    assert main(["lag", url, "--group", "quick", "--topic", "u"]) == 1, "the topic of another group"
+    assert "'quick': nothing of topic 'u' is read by that" in capsys.readouterr().err
 
 
 def test_json(url, capsys):

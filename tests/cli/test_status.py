@@ -347,7 +347,7 @@ def test_a_prepared_transaction_is_not_to_be_aborted_from_here(log, clock):
     producer.prepare_transaction()
     clock.now += 901
     (one,) = look(log, clock).troubles
-    assert (one.level, one.name, one.cure) == ("warning", "held back", ())
+    assert (one.level, one.name, one.cure) == ("warning", "prepared waits", ())
     assert "prepared, and waits for the decision of another system" in one.text
     assert one.page == "runbooks/prepared-waits.md"
 
@@ -493,6 +493,19 @@ def test_what_was_fenced_long_ago_is_not_told(log, clock):
     assert levels(look(log, clock)) == [("note", "fenced")]
     clock.now += HOUR_S + 1
     assert levels(look(log, clock)) == []
+
+
+def test_one_that_is_fenced_once_an_hour_is_not_fenced_often(log, clock):
+    began(log, "payer")
+    for _ in range(6):
+        clock.now += HOUR_S - 60
+        began(log, "payer")
+        (one,) = [one for one in look(log, clock).troubles if one.name == "fenced"]
+        assert one.level == "note"
+    for _ in range(3):
+        began(log, "payer")
+    (one,) = [one for one in look(log, clock).troubles if one.name == "fenced"]
+    assert one.level == "warning"
 
 
 def test_a_timeout_has_fenced(log, clock):

@@ -140,6 +140,7 @@ def test_the_list_need_not_be_named(url, capsys):
             "audit LOG --name til-1",
             "nothing of the name 'til-1'; did you mean till-1?",
         ),
+        ("audit LOG --name zzz", "nothing of the name 'zzz'; known are billing, orders"),
         ("consume LOG orderz", "no topic 'orderz'; did you mean 'orders'?"),
         ("history LOG --topic orderz", "no topic 'orderz'; did you mean 'orders'?"),
         ("diff LOG 1 2 --topic orderz", "no topic 'orderz'; did you mean 'orders'?"),

@@ -201,6 +201,8 @@ CALLS = {
     "describe_clock": (),
     "mend_clock": (),
     "move_data": ("",),
+    "note_backup": (),
+    "note_verify": (True,),
 }
 
 

@@ -8,6 +8,7 @@ from spark_eos import Admin, Producer, TopicPartition
 from spark_eos.config.log import LOG
 from spark_eos.errors import ConfigError
 from spark_eos.log.log import Log
+from spark_eos.protocol.rules.notes import BACKUP, VERIFY, is_damaged, noted_ms
 from spark_eos.storage import MemoryStore
 from tests.log.fakes import FakeClock
 
@@ -51,6 +52,18 @@ def test_an_unknown_setting_of_a_log(admin, value):
     with pytest.raises(ConfigError, match="whole number"):
         admin.alter_log({"producer.id.expiration.ms": 0})
     assert admin.describe_log().config == DEFAULTS
+
+
+def test_notes_are_those_of_the_commands(log, admin):
+    """A backup that another program makes, and a check that this one has made."""
+    assert (noted_ms(log.follow(), BACKUP), noted_ms(log.state, VERIFY)) == (None, None)
+    admin.note_backup()
+    admin.note_verify(sound=False)
+    state = log.follow()
+    assert noted_ms(state, BACKUP) == noted_ms(state, VERIFY) == state.timestamp_ms
+    assert is_damaged(state)
+    admin.note_verify(sound=True)
+    assert not is_damaged(log.follow())
 
 
 def test_expiring_tells_what_was_forgotten(log, admin):

@@ -185,6 +185,7 @@ ADMIN = {
     "list_group_offsets": {"group": "g"},
     "list_offsets": {"topic_partition_specs": {T0: -1}},
     "move_data": {"to": ""},
+    "note_verify": {"sound": True},
     "remove_members_from_group": {"group": "g"},
     "reset_group_offsets": {"group": "g"},
 }

@@ -113,12 +113,27 @@ def test_what_happens_again_within_an_hour_is_one_event(log, clock):
     for _ in range(3):
         admin.alter_group_offsets("g", {TopicPartition("t", 0): 0})
         admin.alter_group_offsets("h", {TopicPartition("t", 0): 0})
-        clock.now += HOUR_S
+        clock.now += HOUR_S / 2
+    clock.now -= HOUR_S / 2
     assert told(log) == [("admin", "offsets of a group set", name, 3) for name in "gh"]
     assert {one.first_ms for one in log.state.trail[2:]} == {first_ms}
     clock.now += 1
     admin.alter_group_offsets("g", {TopicPartition("t", 0): 0})
-    assert told(log)[-1] == ("admin", "offsets of a group set", "g", 1), "an hour and a second later"
+    assert told(log)[-1] == ("admin", "offsets of a group set", "g", 1), (
+        "an hour and a second after the first"
+    )
+
+
+def test_what_happens_each_few_minutes_is_an_event_for_each_hour(log, clock):
+    """An operator wants to know in which hours a program was fenced, not that it was so 96 times since Monday."""
+    first_ms = clock.now_ms()
+    for _ in range(96):
+        Admin(log).alter_group_offsets("g", {TopicPartition("t", 0): 0})
+        clock.now += HOUR_S / 4
+    found = log.follow().trail[2:]
+    assert [one.times for one in found] == [5] * 19 + [1]
+    assert [one.first_ms - first_ms for one in found] == [number * 4_500_000 for number in range(20)]
+    assert all(one.timestamp_ms - one.first_ms <= 3_600_000 for one in found)
 
 
 def test_events_go_after_a_time(log, clock):

@@ -260,14 +260,14 @@ def test_settings_that_changed_meanwhile_are_respected(log):
     other = another(log)
     other.follow()
     retention = Retention(other)
-    look = retention.look
+    look = retention._due
 
     def changed():
         due = look()
         configure(log, retention_ms=-1)
         return due
 
-    retention.look = changed
+    retention._due = changed
     assert retention.run() == []
     assert start(log) == 0
 
@@ -276,7 +276,7 @@ def test_a_topic_that_was_created_again_is_let_alone(log):
     at(log, 0, 1, age_ms=8 * DAY_MS)
     other = another(log)
     retention = Retention(other)
-    look = retention.look
+    look = retention._due
 
     def changed():
         due = look()
@@ -285,7 +285,7 @@ def test_a_topic_that_was_created_again_is_let_alone(log):
         at(log, 5, 6, age_ms=0)
         return due
 
-    retention.look = changed
+    retention._due = changed
     assert retention.run() == []
     assert values(log) == [5, 6]
 
@@ -294,8 +294,8 @@ def test_two_at_once(log):
     at(log, 0, 1, age_ms=8 * DAY_MS)
     other = another(log)
     first, second = Retention(log), Retention(other)
-    due = second.look()
-    second.look = lambda: due
+    due = second._due()
+    second._due = lambda: due
     assert len(first.run()) == 1
     seq = log.state.seq
     assert second.run() == []

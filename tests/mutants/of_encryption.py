@@ -160,4 +160,12 @@ MUTANTS = (
         "encrypted files are in a log that processes without keys take for a plain one",
         _OF_HANDLE,
     ),
+    Mutant(
+        "a-mistyped-key-may-be-destroyed",
+        "spark_eos/extensions/encryption/in_use.py",
+        'return "yes" if self.is_known else UNKNOWN',
+        'return "yes"',
+        "a key that is mistyped may be destroyed, it is said, and the other one is",
+        ("tests/extensions/encryption/test_keys.py",),
+    ),
 )

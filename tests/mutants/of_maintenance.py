@@ -426,4 +426,20 @@ MUTANTS = (
         "a staged file is deleted, and its writer commits it afterwards",
         ("tests/maintenance/test_vacuum.py", "-k", "full_disk"),
     ),
+    Mutant(
+        "one-topic-stops-all",
+        "spark_eos/maintenance/unreadable.py",
+        "            except ConfigError as error:\n                self.leave(topic, error)",
+        "            except ConfigError:\n                raise",
+        "a setting of one topic that is not allowed stops retention and compaction of all",
+        ("tests/log/test_stored_settings.py",),
+    ),
+    Mutant(
+        "files-go-whose-delay-is-not-known",
+        "spark_eos/maintenance/end_marks.py",
+        "return _folder_of(name) not in self._unknown",
+        "return True",
+        "vacuum deletes files whose topic has a delay that this version does not know",
+        ("tests/log/test_stored_settings.py",),
+    ),
 )

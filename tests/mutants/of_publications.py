@@ -220,8 +220,8 @@ MUTANTS = (
     Mutant(
         "vacuum-waits-for-a-week",
         _VACUUM,
-        "            if now_ms >= since_ms + promised_ms:",
-        "            if since_ms:",
+        "            if now_ms >= since_ms + promised_ms and",
+        "            if since_ms and",
         "readers of the version before lose their files",
         _FILES,
     ),

@@ -97,9 +97,13 @@ def test_malformed_urls(url, hint):
         open_store(url)
 
 
-def test_credentials_in_a_url_are_refused_and_not_repeated():
+@pytest.mark.parametrize(
+    "url",
+    ["s3://AKID:{}@bucket/log", "s3://AKID:{}/half@bucket/log", "abfss://user:{}@acc.x/log", "gs://{}@b/l"],
+)
+def test_credentials_in_a_url_are_refused_and_not_repeated(url):
     with pytest.raises(ConfigError, match="do not belong into a URL") as caught:
-        open_store(f"s3://AKID:{SECRET}@bucket/log")
+        open_store(url.format(SECRET))
     assert SECRET not in str(caught.value)
 
 

@@ -72,7 +72,7 @@ def lag(
     the age of the first record that was not read. HELD-BACK are offsets that open transactions hold back, LOST those
     that were deleted before they were read; the two columns are left out if they have nothing to show.
     """
-    from spark_eos.config.store import safe_url
+    from spark_eos.errors.hidden import safe_url
     from spark_eos.monitoring import Checkpoints, lags, lags_across
 
     logs = open_logs(urls, command_config)
@@ -93,6 +93,7 @@ def lag(
             continue
         rows += [_Row(query.log, query.source_log or "", reader_lag) for reader_lag in query.lags]
         problems += [query] if query.problem else []
+    nothing = "" if rows or problems else _nothing(group or (), topic or (), has_logs=len(logs) > 1)
     if totals:
         rows = _summed(rows)
     rows.sort(key=lambda row: (badness(row.lag), row.log))
@@ -101,14 +102,28 @@ def lag(
         _print_json(rows, waits, has_logs=len(logs) > 1)
         for query in problems:
             print_json({"kind": "query", "offsets": None, **query._asdict(), "lags": []})
-    elif rows or problems:
+    elif not nothing:
         _print(rows, problems, is_summed=totals, has_logs=len(logs) > 1)
         for (_, name), publication_waits in sorted(waits.items()):
             for wait in publication_waits:
                 print(printable(f"{name}: committed records wait for {wait}"))
     else:
-        subject = "this log: it has" if len(logs) == 1 else "these logs: they have"
-        print(f"nothing reads {subject} no groups, Spark queries or publications")
+        print(printable(nothing))
+
+
+def _nothing(groups: Sequence[str], topics: Sequence[str], *, has_logs: bool) -> str:
+    """What to say where there is nothing to show. Refuses readers that do not read these topics, as unknown names."""
+    readers, read = (", ".join(map(repr, names)) for names in (groups, topics))
+    if groups and topics:
+        raise GroupIdNotFoundError(
+            f"{readers}: nothing of topic {read} is read by that; eoslog lag without --topic shows what is"
+        )
+    if groups:
+        return f"{readers}: nothing is read by that"
+    if topics:
+        return f"no group, Spark query or publication reads topic {read}"
+    where = "these logs: they have" if has_logs else "this log: it has"
+    return f"nothing reads {where} no groups, Spark queries or publications"
 
 
 def _summed(rows: Sequence[_Row]) -> list[_Row]:
@@ -214,7 +229,7 @@ def _print(rows: Sequence[_Row], problems: Sequence[QueryAcross], *, is_summed: 
 
 def _waits(logs: Sequence[Log], rows: Sequence[_Row]) -> dict[tuple[str, str], list[Wait]]:
     """What the publications among the rows wait for, by log and name: tables have no part of a transaction."""
-    from spark_eos.config.store import safe_url
+    from spark_eos.errors.hidden import safe_url
     from spark_eos.log.selection.units import held_by
 
     states = {safe_url(log.url): log.state for log in logs}

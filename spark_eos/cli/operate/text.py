@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_eos.cli.output import NOTHING, counted, printable
+from spark_eos.errors.hidden import safe_url
 
 if TYPE_CHECKING:
     from spark_eos.monitoring import Activity
@@ -68,7 +69,7 @@ def head_lines(look: Activity) -> tuple[str, str, str]:
         rates = "rates come with the next look"
     ago = age_text(max(0, look.now_ms - look.log_time_ms))
     return (
-        printable(look.url),
+        printable(safe_url(look.url)),
         f"entry {look.seq}, {ago} ago: {rates}",
         f"{_readers_told(look)}; {_open_told(look)}",
     )

@@ -20,6 +20,7 @@ from spark_eos.protocol.actions import (
     ExpireTransactionalIds,
     ResetLogTime,
 )
+from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, noted
 from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
@@ -182,6 +183,41 @@ class SettingsAdmin(AdminBase):
 
         log.commit(propose, writer=WRITER)
         return self.describe_clock()
+
+    def note_backup(self) -> None:
+        """Note that a backup of the log has ended now, as ``eoslog backup --note`` does: for those made in other ways.
+
+        ``eoslog status``, the page and the metrics tell how long ago the last one is.
+
+        Examples
+        --------
+        >>> from spark_eos import Admin
+        >>> admin = Admin("memory://note-backup")
+        >>> admin.create_topic("orders", partitions=1)
+        >>> admin.note_backup()
+        """
+        self._log().commit(lambda state: noted(state, BACKUP), writer=WRITER)
+
+    def note_verify(self, sound: bool) -> None:
+        """Note that a check of the whole log has ended now, as ``eoslog verify --note`` does.
+
+        ``eoslog status``, the page and the metrics tell how long ago the last one is, and of damage until a later check
+        has found the log sound.
+
+        Parameters
+        ----------
+        sound
+            Whether it has found nothing wrong.
+
+        Examples
+        --------
+        >>> from spark_eos import Admin
+        >>> admin = Admin("memory://note-verify")
+        >>> admin.create_topic("orders", partitions=1)
+        >>> admin.note_verify(sound=True)
+        """
+        results = (SOUND,) if sound else ()
+        self._log().commit(lambda state: noted(state, VERIFY, *results), writer=WRITER)
 
     def expire(self, *, trust_clock: bool = False) -> Expired:
         """End transactions that have timed out, and forget ids and offsets that have expired.

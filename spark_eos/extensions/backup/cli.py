@@ -89,10 +89,9 @@ def backup(
             repository_settings=store_settings(repository_config, _OPTION),
         )
     if note:
-        from spark_eos.protocol.rules.notes import BACKUP, noted
-        from spark_eos.protocol.types import ADMIN
+        from spark_eos.clients.admin import Admin
 
-        open_log(url, command_config).commit(lambda state: noted(state, BACKUP), writer=ADMIN)
+        Admin(open_log(url, command_config)).note_backup()
     if as_json:
         print_json(_plain(summary))
         return

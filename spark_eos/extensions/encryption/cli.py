@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,12 @@ from spark_eos.cli.output import counted, print_json, print_table
 from spark_eos.cli.parsing import Command, Commands
 from spark_eos.cli.usage.added import Added
 from spark_eos.cli.usage.table import Columns
+from spark_eos.config.nearest import suggestion
+from spark_eos.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    from spark_eos.extensions.encryption.in_use import KeyUse
+    from spark_eos.log.log import Log
 
 __all__ = ["ADDED"]
 
@@ -21,7 +27,7 @@ KEYS = Columns(
         "FILES": "Data files that need it.",
         "BYTES": "Their size.",
         "UNREFERENCED": "How many of them nothing refers to: vacuum deletes them.",
-        "MAY BE DESTROYED": "Whether this log can do without the key.",
+        "MAY BE DESTROYED": "Whether this log can do without the key; or that it is unknown to it.",
     },
 )
 
@@ -41,6 +47,7 @@ def keys(
     """List the keys that data files have, and whether the log can do without them.
 
     One header is read of each file. No key is needed. Backups are not looked at: they need the keys of their time.
+    With --key, a key that the log does not know is an error: it may be mistyped.
     """
     from spark_eos.extensions.encryption.in_use import keys_in_use
 
@@ -49,16 +56,30 @@ def keys(
     if as_json:
         for one in found:
             print_json({**one._asdict(), "may_be_destroyed": one.may_be_destroyed if one.key_id else None})
-        return
-    print_table(
-        KEYS,
-        [
-            [one.key_id or "(plain files)", *one[1:], one.may_be_destroyed if one.key_id else None]
-            for one in found
-        ],
-    )
-    if log.state.encrypted_at < 0:
-        print("the log is not encrypted")
+    else:
+        print_table(
+            KEYS,
+            [
+                [one.key_id or "(plain files)", *one[1:4], one.may_be_destroyed if one.key_id else None]
+                for one in found
+            ],
+        )
+        if log.state.encrypted_at < 0:
+            print("the log is not encrypted")
+    _refuse_unknown(log, found)
+
+
+def _refuse_unknown(log: Log, found: list[KeyUse]) -> None:
+    """End with an error for keys of which nothing is known: who destroys the one that was meant loses the log."""
+    known = {one.key_id for one in found if one.key_id and (one.files or one.is_known)}
+    known |= {log.state.encryption_key_id} - {""}
+    for one in found:
+        if one.key_id and one.key_id not in known:
+            raise InvalidRequestError(
+                f"--key {one.key_id!r}: no file has this key, and {log.url} does not know it "
+                f"({suggestion(one.key_id, sorted(known))}). A key that no file has any more is known if the keys that "
+                "are given have it (encryption.keys in --command-config). Destroy none before"
+            )
 
 
 @app.command("rotate", cls=Command)
@@ -93,7 +114,7 @@ def rotate(
 ADDED = Added(
     app,
     {
-        "encryption keys": ("eoslog encryption keys LOG --key 2025-11",),
+        "encryption keys": ("eoslog encryption keys LOG --key 2026-11 --command-config keys.properties",),
         "encryption rotate": ("eoslog encryption rotate LOG --command-config keys.properties",),
     },
     (KEYS,),

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
+from spark_eos.errors.hidden import safe_url
 from spark_eos.errors.loading import Loading
 from spark_eos.extensions.machines.channel import MachinesChannel
 from spark_eos.extensions.machines.hint import Hint, StoredHints
@@ -61,7 +62,7 @@ class NetworkChannel(MachinesChannel):
         except OSError as error:
             _LOG.warning(
                 "%s: machines.listen %s:%d cannot be listened at (%s): this process leads no other machine",
-                self._store_url,
+                safe_url(self._store_url),
                 self._host_name,
                 self._port,
                 error,

@@ -8,14 +8,15 @@ from weakref import ref
 
 from spark_eos.clients.consumer.consumer import Consumer
 from spark_eos.clients.producer.producer import Producer
-from spark_eos.config.store import safe_url
 from spark_eos.errors import EosLogError
+from spark_eos.errors.hidden import safe_url
 from spark_eos.extensions.metrics.points import Histogram, Point, point
+from spark_eos.log.data.records import times_damaged
 from spark_eos.log.log import Log
 from spark_eos.storage import shared_store
 from spark_eos.storage.forks import Lock
 
-__all__ = ["ConsumerSource", "LogSource", "ProducerSource", "commit_points"]
+__all__ = ["ConsumerSource", "LogSource", "ProducerSource", "commit_points", "read_point"]
 
 _DURATION = "messaging.client.operation.duration"
 _TOPIC = "producer-topic-metrics."
@@ -143,7 +144,7 @@ class LogSource:
         return self._log()
 
     def points(self) -> Iterable[Point]:
-        """Nothing but what `commit_points` gives."""
+        """Nothing but what `commit_points` and `read_point` give."""
         return ()
 
     def histograms(self) -> Iterable[Histogram]:
@@ -160,6 +161,11 @@ def commit_points(log: Log) -> Iterator[Point]:
     yield point("eoslog.commit.conflicts", counts.conflicts, url)
     yield point("eoslog.commit.lost_replies", counts.lost_replies, url)
     yield point("eoslog.commit.in_doubt", log.in_doubt, url)
+
+
+def read_point(log: Log) -> Point:
+    """How often readers of this process have met damaged data of a log."""
+    return point("eoslog.read.corrupt", times_damaged(log.url), safe_url(log.url))
 
 
 def _url(producer: Producer) -> str:

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from spark_eos.clients.durations import Durations, Spread
-from spark_eos.config.store import safe_url
 from spark_eos.errors import ConfigError
+from spark_eos.errors.hidden import safe_url
 from spark_eos.errors.loading import Loading
 from spark_eos.extensions.metrics.metric import Kind, Metric
 from spark_eos.extensions.metrics.points import Collected, Histogram, Point

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from spark_eos.clients.durations import Spread
-from spark_eos.extensions.metrics.client_points import commit_points
+from spark_eos.extensions.metrics.client_points import commit_points, read_point
 from spark_eos.extensions.metrics.points import Collected, Point
 
 __all__ = ["Sources"]
@@ -43,7 +43,7 @@ class Sources:
         return found
 
     def _points(self) -> Iterator[Point]:
-        counted: set[int] = set()
+        counted: set[int | str] = set()
         for source in self._sources:
             if getattr(source, "is_gone", False):
                 self.remove(source)
@@ -58,6 +58,11 @@ class Sources:
                 if log is not None and id(log.commit_counts) not in counted:
                     counted.add(id(log.commit_counts))
                     yield from [*commit_points(log)]
+                if (
+                    log is not None and log.url not in counted
+                ):  # What was read is counted for all of the process.
+                    counted.add(log.url)
+                    yield read_point(log)
             except Exception as error:  # noqa: BLE001  (the other sources are exported all the same)
                 _LOG.warning("metrics of %r cannot be had: %s", source, error)
 

@@ -14,6 +14,7 @@ from spark_eos.monitoring.members import SilentMember, not_asked
 from spark_eos.monitoring.sizes import Size
 from spark_eos.monitoring.troubles.trouble import Trouble
 from spark_eos.protocol.rules.notes import BACKUP, VERIFY, noted_ms
+from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import PartitionKey, State, Topic
 
 __all__ = ["Seen", "state_points", "trouble_points"]
@@ -80,6 +81,7 @@ def _of_log(seen: Seen) -> Iterator[Point]:
         last_ms = noted_ms(state, job)
         if last_ms is not None:
             yield point(name, max(seen.now_ms - last_ms, 0) / 1000, seen.log)
+    yield point("eoslog.lag.limit", setting(state, "health.lag.max.ms") / 1000, seen.log)
     yield point("eoslog.log.fencings", counts.fencings, seen.log)
     yield point("eoslog.topics", len(state.topics), seen.log)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from spark_eos.config.store import safe_url
+from spark_eos.errors.hidden import safe_url
 from spark_eos.extensions.metrics.points import Histogram, Point, point
 from spark_eos.monitoring.measured_store import MeasuredStore
 

@@ -45,6 +45,7 @@ _OF_LOGS = (
         (_LOG, _TROUBLE, _LEVEL, _ABOUT),
         "Troubles that `eoslog status` tells, with the limits that are set for the log. What is none is left out",
     ),
+    _gauge("lag.limit", "s", (_LOG,), "`health.lag.max.ms` of the log: who is further behind is late"),
     _gauge(
         "disk.free",
         "By",
@@ -261,6 +262,7 @@ _OF_STORES = (
 _client, _of_client = partial(_gauge, source=Source.CLIENT), partial(_counter, source=Source.CLIENT)
 
 _OF_CLIENTS = (
+    _of_client("read.corrupt", "{read}", (_LOG,), "Reads of this process that met damaged data"),
     _of_client("commit.entries", "{entry}", (_LOG,), "Entries that this process created"),
     _of_client(
         "commit.requests", "{request}", (_LOG,), "Requests in these entries, other processes' included"
@@ -390,6 +392,7 @@ _OF_QUERIES = (
         "Offsets that the query was behind after it",
         "Spark `maxOffsetsBehindLatest`",
     ),
+    _progress("corrupt", Kind.COUNTER, "{end}", "Its ends by `CORRUPT_RECORD`: a file is damaged"),
     _progress("lag.size", Kind.GAUGE, "By", "The same in bytes as stored, estimated"),
 )
 

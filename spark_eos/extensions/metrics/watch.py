@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
-from spark_eos.config.store import safe_url
 from spark_eos.errors import CorruptRecordError, DivergedLogError, EosLogError
+from spark_eos.errors.hidden import safe_url
 from spark_eos.extensions.metrics.debt import Snapshots, garbage
 from spark_eos.extensions.metrics.entry_counts import EntryCounts
 from spark_eos.extensions.metrics.periodic import Periodic

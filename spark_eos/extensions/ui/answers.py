@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spark_eos.config.store import safe_url
+from spark_eos.errors.hidden import safe_url
 from spark_eos.extensions.ui.series import Point
 
 __all__ = ["points", "settings", "spark"]

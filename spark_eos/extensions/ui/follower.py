@@ -9,8 +9,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from spark_eos.config.store import safe_url
 from spark_eos.errors import DivergedLogError, EosLogError, InvalidRequestError
+from spark_eos.errors.hidden import safe_url
 from spark_eos.extensions.ui.read_only import ReadOnlyStore
 from spark_eos.extensions.ui.series import Series
 from spark_eos.log.clock import SYSTEM, Clock

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
+from spark_eos.errors.hidden import safe_url
 from spark_eos.log import paths
 from spark_eos.log.clock import Clock, Retry
 from spark_eos.protocol.state import State
@@ -45,7 +46,7 @@ def check_no_gap(store: Store, state: State, follow: Callable[[], State], clock:
             _LOG.warning(
                 "%s/%s is missing, though %s is there: waiting up to %d s, as a network file system may go on for a "
                 "while not to show it",
-                *(store.url, missing, beyond, retry.deadline_s),
+                *(safe_url(store.url), missing, beyond, retry.deadline_s),
             )
         clock.sleep(retry.wait_s(attempt, clock))
         attempt += 1

@@ -95,6 +95,7 @@ class _Ahead:
     """For one thread, which asks for the batches; the requests are made by those of ``pool``."""
 
     def __init__(self, store: Store, spans: dict[_Batch, _Span], pool: Executor) -> None:
+        self.url = store.url
         self._store = store
         self._spans = spans
         self._pool = pool

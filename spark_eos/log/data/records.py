@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
@@ -24,12 +25,14 @@ from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.storage import Readable, Store
 
-__all__ = ["SMALL_BYTES", "SMALL_ROWS", "Records", "needs_file", "offset_for_time", "read"]
+__all__ = ["SMALL_BYTES", "SMALL_ROWS", "Records", "needs_file", "offset_for_time", "read", "times_damaged"]
 
 Offsets = npt.NDArray[np.int64]
 
 SMALL_BYTES, SMALL_ROWS = 64 << 10, 1000
 """To decode all columns of a smaller batch takes less time than to tell Arrow which ones."""
+
+_DAMAGE: Counter[str] = Counter()
 
 
 class Records:
@@ -93,6 +96,14 @@ def read(store: Readable, topic: Topic, fetch: Fetch, columns: Collection[str] |
     ``columns`` names those of its columns that are wanted (None: all). The rows have these, and may have others.
     Raises `CorruptRecordError`, naming file, bytes and offsets, if they are not what was written.
     """
+    try:
+        return _read(store, topic, fetch, columns)
+    except CorruptRecordError:
+        _DAMAGE[store.url] += 1
+        raise
+
+
+def _read(store: Readable, topic: Topic, fetch: Fetch, columns: Collection[str] | None) -> Records:
     layout = layout_of(topic, fetch.file.schema_version)
     context = f"{fetch.topic}-{fetch.partition}, offset {fetch.base_offset}"
     newest = layout_of(topic)
@@ -116,6 +127,11 @@ def read(store: Readable, topic: Topic, fetch: Fetch, columns: Collection[str] |
             f"{fetch.file.name} has {table.num_rows} rows where {fetch.count} were planned ({context})"
         )
     return Records(convert_table(table, layout, newest, topic.schemas), fetch.offset)
+
+
+def times_damaged(url: str) -> int:
+    """How often readers of this process, of whatever kind, have met damaged data of the log there: for metrics."""
+    return _DAMAGE[url]
 
 
 def needs_file(topic: Topic, fetch: Fetch, columns: Collection[str] | None) -> bool:

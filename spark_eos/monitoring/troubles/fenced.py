@@ -14,7 +14,7 @@ __all__ = ["of_fencings"]
 _LATELY_MS = 3_600_000
 
 _OFTEN = 3
-"""An id whose producer was fenced so often is used by two programs at once, or by one that crashes."""
+"""An id whose producer was fenced so often in an hour is used by two programs at once, or by one that crashes."""
 
 
 def of_fencings(state: State, now_ms: int) -> Iterator[Trouble]:
@@ -28,15 +28,18 @@ def of_fencings(state: State, now_ms: int) -> Iterator[Trouble]:
             by_id[event.name].append(event)
     for name, events in sorted(by_id.items(), key=lambda item: -_times(item[1])):
         last, times = events[-1], _times(events)
+        for_ms = now_ms - min(event.first_ms for event in events)
+        often = f"{times} times in {age(for_ms)}" if times > 1 else "once"
+        # An event may have begun before the hour: what counts is how often it is in one.
+        is_often = times * _LATELY_MS >= _OFTEN * max(for_ms, _LATELY_MS)
         writers = (
             ", ".join(sorted({repr(event.writer) for event in events if event.writer}))
             or "a client without client.id"
         )
-        began = f"in {age(now_ms - min(event.first_ms for event in events))}"
         yield Trouble(
-            "warning" if times >= _OFTEN else "note",
+            "warning" if is_often else "note",
             "fenced",
-            f"transactional.id {name!r} was fenced {f'{times} times {began}' if times > 1 else 'once'}, by {writers}, "
+            f"transactional.id {name!r} was fenced {often}, by {writers}, "
             f"last {age(now_ms - last.timestamp_ms)} ago in entry {last.entry} ({last.text}): producers of an earlier "
             "epoch are zombies, and get PRODUCER_FENCED",
             "runbooks/zombie.md",
@@ -44,7 +47,7 @@ def of_fencings(state: State, now_ms: int) -> Iterator[Trouble]:
             (),
             "if several programs have this id, give each its own; a program that crashes and is started again keeps "
             "its id: find out why it crashes"
-            if times >= _OFTEN
+            if is_often
             else "stop the old program, if it runs on",
             name,
         )

@@ -47,7 +47,7 @@ def _of(transaction: OpenTransaction, lags: Sequence[Lag], *, is_long: bool) -> 
         advice = "start its program again: it completes the transaction as the other system has decided"
         return Trouble(
             "warning" if is_long else "note",
-            "held back",
+            "prepared waits",
             text,
             page,
             _look_at(transaction),

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from spark_eos.config.store import safe_url
 from spark_eos.errors import InvalidRequestError
+from spark_eos.errors.hidden import safe_url
 from spark_eos.protocol.actions.declaration import Field, declare
 from spark_eos.protocol.encoding.avro import LONG, STRING
 from spark_eos.protocol.replace import replace

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
-from spark_eos.config.store import safe_url
+from spark_eos.errors.hidden import safe_url
 from spark_eos.protocol.encoding.avro import Shape, record, same
 from spark_eos.protocol.state import PartitionKey, State
 from spark_eos.protocol.types import MAX_NUMBER, ProducerStamp, Told

@@ -2,8 +2,8 @@
 
 An action declares what it has to tell (`spark_eos.protocol.actions.declaration.declare`, ``tell``). Nothing is decided
 by the trail; but all processes write the same snapshots, so its words are part of the rules. It is bounded: what a
-writer does to the same thing again within an hour is one event, which says how often; events older than
-``audit.retention.ms`` go when another one comes, and above `MOST` the oldest ones.
+writer does to the same thing again, within an hour of the first time, is one event, which says how often; events older
+than ``audit.retention.ms`` go when another one comes, and above `MOST` the oldest ones.
 """
 
 from __future__ import annotations
@@ -48,8 +48,10 @@ def _add(trail: list[Event], event: Event) -> None:
         if event.timestamp_ms - earlier.timestamp_ms > _AGAIN_MS:
             break
         if (earlier.what, earlier.name, earlier.writer) == (event.what, event.name, event.writer):
-            del trail[at]
-            event = event._replace(times=earlier.times + 1, first_ms=earlier.first_ms)
+            # From the first time on: else what comes back each half hour is one event for ever.
+            if event.timestamp_ms - earlier.first_ms <= _AGAIN_MS:
+                del trail[at]
+                event = event._replace(times=earlier.times + 1, first_ms=earlier.first_ms)
             break
     trail.append(event)
     if len(trail) > MOST:

@@ -78,10 +78,11 @@ def parse_location(url: str) -> Location:
     scheme, _, hier_part = url.partition(":")
     cloud = SCHEMES[scheme.lower()]
     host, _, path = hier_part.removeprefix("//").partition("/")
-    if cloud != "adls" and "@" in host:
+    # Half of a secret with a slash in it would pass for the bucket, and be shown.
+    if ("@" in host and cloud != "adls") or (":" in host and "@" in hier_part):
         raise ConfigError(
-            f"{scheme}://{host.rpartition('@')[2]}/{path}: credentials do not belong into a URL; give them as settings "
-            "(s3.access-key-id, s3.secret-access-key) or in the environment"
+            f"{url}: credentials do not belong into a URL; give them as settings "
+            "(s3.access-key-id, s3.secret-access-key; adls.account-key) or in the environment"
         )
     container, _, account_host = host.partition("@")
     if not hier_part.startswith("//") or not _CONTAINER.fullmatch(container):

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Log, Producer
+from spark_eos.cli.command import main
 from spark_eos.errors import ConfigError, StorePermissionError
-from spark_eos.extensions.encryption.in_use import KeyUse, keys_in_use
+from spark_eos.extensions.encryption.in_use import UNKNOWN, keys_in_use
 from spark_eos.extensions.encryption.rotation import KeyRotator
 from spark_eos.extensions.encryption.store import EncryptedStore
+from spark_eos.log import paths
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.maintenance.verify.verify import verify
-from spark_eos.storage import MemoryStore, Store
+from spark_eos.storage import MemoryStore, PosixStore, Store
 from tests.maintenance.sparse_world import World, everything, small_pages
 
 KEYS = {"one": b"1" * 32, "two": b"2" * 32}
@@ -78,11 +82,32 @@ def plain_then_one(world: World, inner: MemoryStore) -> None:
             producer.commit_transaction() if commit else producer.abort_transaction()
 
 
-def test_a_key_that_was_never_used() -> None:
-    log = Log.create(MemoryStore())
-    assert keys_in_use(log) == []
-    assert keys_in_use(log, "old") == [KeyUse("old")]
-    assert KeyUse("old").may_be_destroyed == "yes"
+def test_a_key_of_which_nothing_is_known_is_not_to_be_destroyed(tmp_path, capsys) -> None:
+    """It may be mistyped: then the one that is meant would be destroyed, and the log could not be read."""
+    inner = PosixStore(str(tmp_path / "log"))
+    log = Log.create(keyed(inner, "one", "one"))
+    with Producer(log) as producer:
+        producer.send("t", b"x").result()
+    with Producer(Log.open(keyed(inner, "two", "one", "two"))) as producer:
+        producer.send("t", b"x").result()
+    Admin(log).delete_topic("t")
+    for info in [*inner.list(paths.DATA)]:
+        inner.delete(info.name)  # As a vacuum does some time later.
+    # The first one is in the log's mark. The second one is in no file any more: the keys that are given have it.
+    for opened, known in (
+        (Log.open(inner), {"one": "yes", "two": UNKNOWN, "tow": UNKNOWN}),
+        (Log.open(keyed(inner, "three", "two")), {"one": "yes", "two": "yes", "tow": UNKNOWN}),
+    ):
+        found = keys_in_use(opened, *known)
+        assert {one.key_id: one.may_be_destroyed for one in found} == known
+    assert main(["encryption", "keys", log.url, "--key", "one"]) == 0
+    capsys.readouterr()
+    assert main(["encryption", "keys", log.url, "--key", "one", "--key", "tow", "--json"]) == 1
+    printed = capsys.readouterr()
+    shown = {one["key_id"]: one["may_be_destroyed"] for one in map(json.loads, printed.out.splitlines())}
+    assert shown == {"one": "yes", "tow": UNKNOWN}
+    assert "--key 'tow'" in printed.err
+    assert "did you mean one?" in printed.err or "known are one" in printed.err
 
 
 def test_a_file_that_is_not_committed_yet_needs_its_key() -> None:

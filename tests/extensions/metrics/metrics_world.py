@@ -42,6 +42,7 @@ class Listener:
 
     def __init__(self):
         heard = QueryFigures()
+        heard.begin("of-the-query", "copy")
         heard.add(REPORT)
         self.figures = heard.all
 

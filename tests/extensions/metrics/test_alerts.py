@@ -16,6 +16,7 @@ from spark_eos.cli.command import app, main
 from spark_eos.extensions.metrics.metric import LABELS, Kind
 from spark_eos.extensions.metrics.table import METRICS
 from spark_eos.maintenance.vacuum import Vacuum
+from spark_eos.monitoring.troubles import of_state
 from tests.extensions.metrics.metrics_world import one_of_everything
 
 ROOT = Path(__file__).parents[3]
@@ -68,6 +69,26 @@ def test_an_alert_names_metrics_of_the_table(alert):
     assert rule["labels"]["severity"] in {"critical", "warning"}
     labels = {*re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"])}
     assert labels <= {short for short, _ in LABELS.values()} | {"instance"}
+
+
+OWN_NUMBERS = {
+    "EoslogGroupBehind": {0.5},  # How quickly it falls behind, which `eoslog status` does not look at.
+    "EoslogQueryBehind": {0.5},
+    "EoslogSnapshotsMissing": {of_state.UNSEALED},
+    "EoslogStorageErrors": {0.05},
+    "EoslogStorageSlow": {1.0},
+    "EoslogGarbage": {1e9, 0.5},
+}
+"""Limits that are no settings of the log."""
+
+
+def test_no_rule_has_a_limit_that_is_a_setting():
+    """Else `eoslog status` and the page tell what no alert tells, once the setting is changed."""
+    found = {
+        alert: {float(one) for one in re.findall(r"[<>]=?\s*(\d[\d.e]*)", rule["expr"])} - {0.0}
+        for alert, rule in ALERTS.items()
+    }
+    assert {alert: numbers for alert, numbers in found.items() if numbers} == OWN_NUMBERS
 
 
 def test_quantiles_are_compared_with_a_bound_of_a_bucket():

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from prometheus_client import CollectorRegistry
 
 from spark_eos import ProgressListener
 from spark_eos.monitoring import register
+
+
+class Event(NamedTuple):
+    id: str
+    name: str | None = None
+    exception: str | None = None
+
 
 REPORT = {"id": "of-the-query", "name": "copy", "batchId": 3, "numInputRows": 7, "sources": [], "sink": {}}
 
@@ -23,5 +32,27 @@ def test_the_figures_of_a_query():
         }
         assert figures["eoslog_streaming_query_batch"] == 3
         assert figures["eoslog_streaming_query_input_messages_total"] == 7
-        listener._figures.drop("of-the-query")
+        listener.onQueryTerminated(Event("of-the-query"))
         assert [*registry.collect()] == []
+
+
+def test_a_query_that_ends_because_of_damage_stays_known():
+    """Its tasks read in processes of their own, which export nothing."""
+    listener, registry = ProgressListener(), CollectorRegistry()
+    with register(listener, registry=registry):
+        for times, error in enumerate(
+            ("", "CorruptRecordError: file", "a broken cable", "CorruptRecordError")
+        ):
+            listener.onQueryStarted(Event("of-the-query", "copy"))
+            assert met(registry) == {"copy": float(times // 2)}
+            listener.onQueryTerminated(Event("of-the-query", exception=error))
+        assert met(registry) == {"copy": 2.0}
+
+
+def met(registry):
+    return {
+        sample.labels["query"]: sample.value
+        for metric in registry.collect()
+        for sample in metric.samples
+        if sample.name == "eoslog_streaming_query_corrupt_total"
+    }

@@ -14,8 +14,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client import CollectorRegistry, generate_latest
 
-from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
-from spark_eos.config.store import safe_url
+from spark_eos import Admin, Consumer, Log, Producer, TopicPartition, read_arrow
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
     ConfigError,
@@ -197,23 +196,6 @@ def test_no_record_is_in_the_metrics(exported):
 
 
 # -- URLs -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("url", "label"),
-    [
-        ("/data/log", "/data/log"),
-        ("/data/a@b?c#d", "/data/a@b?c#d"),
-        ("s3://bucket/path", "s3://bucket/path"),
-        ("s3://key:secret@bucket/path?X-Amz-Signature=secret#secret", "s3://bucket/path"),
-        ("toy://user@host/p@th", "toy://host/p@th"),
-        ("abfss://container@account.dfs.core.windows.net/log", "abfss://container@account.dfs.core.windows.net/log"),
-        ("abfss://user:secret@account.dfs.core.windows.net/log", "abfss://account.dfs.core.windows.net/log"),
-        ("https://a:b@c", "https://c"),
-    ],
-)  # fmt: skip
-def test_a_url_is_shown_without_what_may_be_secret(url, label):
-    assert safe_url(url) == label
 
 
 # -- From inside ----------------------------------------------------------------------------------------
@@ -476,6 +458,27 @@ def test_what_a_consumer_meets_that_is_damaged_is_counted():
         while not consumer.poll(timeout_ms=1000):
             pass
         assert value(scraped(registry)[0], name, group="billing") == 2
+
+
+def test_damage_that_any_reader_of_the_process_meets_is_counted_once(tmp_path):
+    registry, log = CollectorRegistry(), Log.create(str(tmp_path / "log"))
+    with Producer(log) as producer:
+        producer.send("orders", b"x").result()
+    (info,) = log.store.list(paths.DATA)
+    register(log, registry=registry)
+    register(Log.open(log.url), registry=registry)  # Another handle of the same log.
+    assert value(scraped(registry)[0], "eoslog_read_corrupt_total", log=log.url) == 0
+    log.store.overwrite(info.name, bytes(info.size))
+    for times in (1, 2):
+        with pytest.raises(CorruptRecordError):
+            read_arrow(log.url, "orders").read_all()
+        assert value(scraped(registry)[0], "eoslog_read_corrupt_total", log=log.url) == times
+    with Consumer(log.url) as consumer:
+        consumer.assign([TopicPartition("orders", 0)])
+        consumer.seek_to_beginning()
+        with pytest.raises(CorruptRecordError):
+            consumer.poll(timeout_ms=1000)
+    assert value(scraped(registry)[0], "eoslog_read_corrupt_total", log=log.url) == 3
 
 
 def test_a_consumer_without_a_group_has_an_empty_one():

@@ -25,7 +25,7 @@ _MOST_MEMBERS = 200
 _ENTRIES = 200
 """Entries that are looked through for micro-batches: as many as the history reads for its bars."""
 
-_OF_WRITERS = {"hanging transaction", "held back"}
+_OF_WRITERS = {"hanging transaction", "held back", "prepared waits"}
 """Troubles whose name is a ``transactional.id``: a query has one, too."""
 
 

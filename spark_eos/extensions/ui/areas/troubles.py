@@ -30,6 +30,7 @@ _LEVELS: dict[Level, str] = {"critical": "bad", "warning": "warn", "note": "note
 _VIEWS = {
     "hanging transaction": "transactions",
     "held back": "transactions",
+    "prepared waits": "transactions",
     "publication behind": "publications",
     "publication unfinished": "publications",
     "clock": "health",
