@@ -9,6 +9,7 @@ import pytest
 TESTS = Path(__file__).parent
 LONGEST = (
     "pages/test_pages.py",
+    "spark/test_killed_again.py",
     "jobs/test_jobs.py",
     "spark/test_exactly_once.py",
     "extensions/mirror/test_migration.py",

@@ -149,6 +149,7 @@ def check_all(guide, topic, stages):
 # -- The way there ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.since("4.2")  # The connector of 4.1 fails where a micro-batch is repeated.
 def test_there_and_back(guide, broker):
     at = AT.format(broker.address)
     mirror = f"eoslog mirror in {at} --partitions orders:0-1"
