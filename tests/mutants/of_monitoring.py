@@ -211,7 +211,7 @@ MUTANTS = (
     Mutant(
         "half-a-secret-is-a-bucket",
         "spark_eos/storage/objects/clients.py",
-        'or (":" in host and "@" in rest):',
+        'or (":" in host and "@" in hier_part):',
         "or False:",
         "half of a secret with a slash in it is shown as a bucket's name",
         ("tests/storage/test_clouds.py",),
@@ -227,7 +227,7 @@ MUTANTS = (
     Mutant(
         "one-event-for-ever",
         "spark_eos/protocol/rules/trail.py",
-        "if event.timestamp_ms - known.first_ms <= _AGAIN_MS:",
+        "if event.timestamp_ms - earlier.first_ms <= _AGAIN_MS:",
         "if True:",
         "what happens each half hour is one event, and in which hours it did is not known",
         ("tests/log/test_trail.py",),
