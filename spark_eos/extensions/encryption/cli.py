@@ -45,16 +45,16 @@ def keys(
     from spark_eos.extensions.encryption.in_use import keys_in_use
 
     log = open_log(url, command_config)
-    found = keys_in_use(log, *(key or ()))
+    uses = keys_in_use(log, *(key or ()))
     if as_json:
-        for one in found:
-            print_json({**one._asdict(), "may_be_destroyed": one.may_be_destroyed if one.key_id else None})
+        for use in uses:
+            print_json({**use._asdict(), "may_be_destroyed": use.may_be_destroyed if use.key_id else None})
         return
     print_table(
         KEYS,
         [
-            [one.key_id or "(plain files)", *one[1:], one.may_be_destroyed if one.key_id else None]
-            for one in found
+            [use.key_id or "(plain files)", *use[1:], use.may_be_destroyed if use.key_id else None]
+            for use in uses
         ],
     )
     if log.state.encrypted_at < 0:
@@ -79,8 +79,8 @@ def rotate(
     log = open_log(url, command_config)
     for name in topic or ():
         log.topic(name)
-    done = KeyRotator(log, topic or None).run()
-    count, size = len(done), sum(one.bytes_before for one in done)
+    steps = KeyRotator(log, topic or None).run()
+    count, size = len(steps), sum(step.bytes_before for step in steps)
     if as_json:
         print_json({"steps": count, "bytes": size, "key_id": log.store.encryption_key_id})
         return
