@@ -136,7 +136,7 @@ MUTANTS = (
     Mutant(
         "strangers-for-ever",
         "spark_eos/serving/door.py",
-        "        late = [peer for peer, one in self._waiting.items() if one.until <= now]\n",
+        "        late = [peer for peer, stranger in self._waiting.items() if stranger.until <= now]\n",
         "        late = [peer for peer in self._waiting if now == float('inf')]\n",
         "a connection that says nothing stays",
         _OF_THE_DOOR,
