@@ -59,15 +59,15 @@ def added(seam: Seam, key: str) -> Any | None:
     return None if where is None else _load(where)
 
 
-def needed(seam: Seam, key: str, what: str) -> Any:
-    """As `added`. Raises `ConfigError`, which says ``what`` needs it, if no extension adds it."""
-    found = added(seam, key)
-    if found is None:
+def needed(seam: Seam, key: str, feature: str) -> Any:
+    """As `added`. Raises `ConfigError`, which says ``feature`` needs it, if no extension adds it."""
+    addition = added(seam, key)
+    if addition is None:
         raise ConfigError(
-            f"{what} needs an extension that this installation of spark_eos was made without "
+            f"{feature} needs an extension that this installation of spark_eos was made without "
             f"({_PACKAGE}, {seam} {key!r}): install the whole package"
         )
-    return found
+    return addition
 
 
 def public(package: str, name: str) -> Any:
@@ -106,7 +106,7 @@ def _extensions() -> tuple[tuple[str, Extension], ...]:
         folders = import_module(_PACKAGE)
     except ModuleNotFoundError:
         return ()
-    names = sorted(found.name for found in pkgutil.iter_modules(folders.__path__) if found.ispkg)
+    names = sorted(module.name for module in pkgutil.iter_modules(folders.__path__) if module.ispkg)
     packages = [f"{_PACKAGE}.{name}" for name in names]
     return tuple((package, import_module(package).EXTENSION) for package in packages)
 

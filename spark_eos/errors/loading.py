@@ -46,11 +46,11 @@ class Loading:
 
     def __enter__(self) -> None:
         for name in self._packages:
-            wanted = _wanted(self._extra).get(name, "")
-            found, least = _version(name), re.search(r">=([\d.]+)", wanted)
-            if found is not None and least is not None and _release(found) < _release(least[1]):
+            requirement = _wanted(self._extra).get(name, "")
+            version, least = _version(name), re.search(r">=([\d.]+)", requirement)
+            if version is not None and least is not None and _release(version) < _release(least[1]):
                 raise ConfigError(
-                    f"{self._who} needs {name} {least[1]} or newer, and this is {found}: {self._command()}"
+                    f"{self._who} needs {name} {least[1]} or newer, and this is {version}: {self._command()}"
                 )
 
     def __exit__(
@@ -63,16 +63,16 @@ class Loading:
             raise ConfigError(
                 f"{self._who} needs the package {missing[0]}, which is not installed: {self._command()}"
             ) from error
-        told = str(error).strip().partition("\n")[0] or type(error).__name__
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise ConfigError(
-            f"{self._who} needs {', '.join(self._packages)}, and loading fails ({told}): "
+            f"{self._who} needs {', '.join(self._packages)}, and loading fails ({reason}): "
             f"{self._command('--force-reinstall ')}"
         ) from error
 
     def _command(self, how: str = "") -> str:
-        wanted = [f"{name}{_wanted(self._extra).get(name, '')}" for name in self._packages]
-        what = wanted if self._alone else [f"{_OWN}[{self._extra}]"]
-        return f"pip install {how}{' '.join(repr(one) for one in what)}"
+        requirements = [f"{name}{_wanted(self._extra).get(name, '')}" for name in self._packages]
+        packages = requirements if self._alone else [f"{_OWN}[{self._extra}]"]
+        return f"pip install {how}{' '.join(repr(package) for package in packages)}"
 
 
 def _wanted(extra: str) -> dict[str, str]:
@@ -83,10 +83,10 @@ def _wanted(extra: str) -> dict[str, str]:
 @lru_cache(maxsize=1)
 def _requirements() -> list[tuple[str, str, str]]:
     try:
-        found = metadata.requires(_OWN) or []
+        requirements = metadata.requires(_OWN) or []
     except metadata.PackageNotFoundError:
-        found = []
-    matches = [_REQUIREMENT.match(text) for text in found]
+        requirements = []
+    matches = [_REQUIREMENT.match(text) for text in requirements]
     return [(match[1], match[2], match[3]) for match in matches if match is not None]
 
 

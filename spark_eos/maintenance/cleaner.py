@@ -40,22 +40,22 @@ def keys_of(records: Records, keys: Sequence[str], values: Sequence[str]) -> Key
 
     A record has a key if one of its columns is not null. Without columns of values there are no tombstones.
     """
-    found = [records.column(name) for name in keys]
-    nulls = np.logical_and.reduce([_is_null(column) for column in found])
-    hashes = hashes_of(found)
+    columns = [records.column(name) for name in keys]
+    nulls = np.logical_and.reduce([_is_null(column) for column in columns])
+    hashes = hashes_of(columns)
     empty = np.zeros(records.num_rows, np.bool_)
     if values and records.num_rows:
         empty = np.logical_and.reduce([_is_null(records.column(name)) for name in values])
     return Keys(hashes, ~nulls, empty & ~nulls)
 
 
-def hashes_of(found: Sequence[pa.ChunkedArray]) -> npt.NDArray[np.bytes_]:
+def hashes_of(columns: Sequence[pa.ChunkedArray]) -> npt.NDArray[np.bytes_]:
     """The hash of each key, whose columns these are: two rows have the same one if they have the same key."""
-    if len(found) == 1 and pa.types.is_binary(found[0].type):
-        texts = [key or b"" for key in found[0].to_pylist()]
+    if len(columns) == 1 and pa.types.is_binary(columns[0].type):
+        texts = [key or b"" for key in columns[0].to_pylist()]
     else:
         # Any text will do that says which are the same: it is never stored.
-        parts = [_bytes(pa.concat_arrays(one.chunks)) if one.chunks else [] for one in found]
+        parts = [_bytes(pa.concat_arrays(column.chunks)) if column.chunks else [] for column in columns]
         texts = [b"".join(row) for row in zip(*parts, strict=True)]
     # No collision by chance, nor with chosen keys: of two keys with one hash, one would be lost.
     return np.array([blake2b(text, digest_size=16).digest() for text in texts], _HASH)
@@ -133,8 +133,8 @@ class KeyMap:
     def _merge(self) -> None:
         if not self._waiting:
             return
-        hashes = np.concatenate([self._hashes, *(one for one, _ in self._waiting)])
-        offsets = np.concatenate([self._offsets, *(one for _, one in self._waiting)])
+        hashes = np.concatenate([self._hashes, *(waiting_hashes for waiting_hashes, _ in self._waiting)])
+        offsets = np.concatenate([self._offsets, *(waiting_offsets for _, waiting_offsets in self._waiting)])
         order = np.argsort(hashes, kind="stable")
         hashes, offsets = hashes[order], offsets[order]
         last = np.append(hashes[1:] != hashes[:-1], True) if len(hashes) else np.empty(0, np.bool_)
@@ -144,8 +144,8 @@ class KeyMap:
 
 def is_kept(keys: Keys, offsets: npt.NDArray[np.int64], newest: KeyMap, *, tombstones: bool) -> Flags:
     """Which records stay: their key's newest, as far as the map knows; tombstones if they may; all without a key."""
-    kept: Flags = ~keys.present | (newest.latest(keys.hashes) <= offsets)
-    return kept if tombstones else kept & ~keys.tombstones
+    flags: Flags = ~keys.present | (newest.latest(keys.hashes) <= offsets)
+    return flags if tombstones else flags & ~keys.tombstones
 
 
 def label_of(time_ms: int | None) -> int:

@@ -111,12 +111,12 @@ class Compactor:
 
     def run(self, progress: Callable[[Compacted], None] | None = None) -> list[Compacted]:
         """All passes that are due, to their ends; ``progress`` is called after each step."""
-        done: list[Compacted] = []
+        steps: list[Compacted] = []
         while (step := self.step()) is not None:
-            done.append(step)
+            steps.append(step)
             if progress is not None:
                 progress(step)
-        return done
+        return steps
 
     def step(self) -> Compacted | None:
         """The next stretch that changes. None if there is nothing to do now.
@@ -132,14 +132,14 @@ class Compactor:
             at = None if under_way is None else (under_way.topic.topic_id, under_way.number)
             try:
                 if under_way is None:
-                    found = self._due()
-                    if found is None:
+                    due = self._due()
+                    if due is None:
                         self._unreadable.say()
                         return None
-                    topic, number, now_ms = found
+                    topic, number, now_ms = due
                     at = topic.topic_id, number
                     under_way = self._begin(topic, number, now_ms)
-                done = self._step(under_way)
+                compacted = self._step(under_way)
             except (SegmentsReplacedError, StagedFileExpiredError):
                 continue  # Another process was faster, or the floor rose: look again.
             except ObjectNotFoundError as error:
@@ -153,8 +153,8 @@ class Compactor:
                     raise
                 self._unreadable.add(at, error)
                 continue
-            if done is not None:
-                return done
+            if compacted is not None:
+                return compacted
 
     # -- Which partition --------------------------------------------------------------------------------
 
@@ -169,8 +169,8 @@ class Compactor:
     def _due(self) -> tuple[Topic, int, int] | None:
         """The partition that has most to gain (Kafka's filthiest log), and the time; None if none is due."""
         now_ms = self._log.time.now_ms(self._log.state)
-        found = max(self._gains(now_ms), key=itemgetter(0), default=None)
-        return None if found is None else (*found[1:], now_ms)
+        best = max(self._gains(now_ms), key=itemgetter(0), default=None)
+        return None if best is None else (*best[1:], now_ms)
 
     def _gains(self, now_ms: int) -> Iterator[tuple[float, Topic, int]]:
         topics = self._log.state.topics
@@ -231,15 +231,15 @@ class Compactor:
         pages = self._stretch(under_way, topic, partition)
         if not pages:
             return None
-        done = self._compact(under_way, topic, partition, pages)
+        compacted = self._compact(under_way, topic, partition, pages)
         under_way.at = pages[-1].next_offset
         self._pass = under_way
-        return done
+        return compacted
 
     def _stretch(self, under_way: _Pass, topic: Topic, partition: Partition) -> tuple[IndexPage, ...]:
         """The next pages; none if the pass is over. Some that were replaced may hold what it has seen already."""
         pages = partition.index.pages
-        first = next((n for n, one in enumerate(pages) if one.next_offset > under_way.at), len(pages))
+        first = next((n for n, page in enumerate(pages) if page.next_offset > under_way.at), len(pages))
         limit = config_value(topic, "segment.bytes", int)
         last, rows, size = first, 0, 0
         while last < len(pages) and (pages[last].base_offset < under_way.end or not len(under_way.newest)):
@@ -254,19 +254,19 @@ class Compactor:
     ) -> Compacted | None:
         rows = [*Index(tuple(pages)).scan(pages[0].base_offset, self._log.load)]
         start, number = partition.start, under_way.number
-        kept = [self._kept(under_way, topic, row, start) for row in rows]
-        if not any(_changes(under_way, row, stays) for row, stays in zip(rows, kept, strict=True)):
+        row_stays = [self._kept(under_way, topic, row, start) for row in rows]
+        if not any(_changes(under_way, row, stays) for row, stays in zip(rows, row_stays, strict=True)):
             return None
         taken = [
-            row for row, stays in zip(rows, kept, strict=True) if stays is not None and stays.flags.any()
+            row for row, stays in zip(rows, row_stays, strict=True) if stays is not None and stays.flags.any()
         ]
         before = sum(row.batch.count for row in rows if row.batch is not None)
         after = 0
         parquet = is_sealed_in_parquet(topic)
-        moved = _moved(rows, kept, parquet=parquet)
+        moved = _moved(rows, row_stays, parquet=parquet)
         form = form_of(self._log, topic, taken, offsets=True, parquet=parquet)
         with Rewriter(self._log, topic, number, pages, form) as new:
-            for row, stays in zip(rows, kept, strict=True):
+            for row, stays in zip(rows, row_stays, strict=True):
                 if row.batch is not None and _is_later(under_way, row):
                     new.keep(row)
                     after += row.batch.count
@@ -329,14 +329,14 @@ class Compactor:
         return int(flags.sum())
 
 
-def _moved(rows: Sequence[IndexRow], kept: Sequence[_Stays | None], *, parquet: bool) -> set[str]:
+def _moved(rows: Sequence[IndexRow], row_stays: Sequence[_Stays | None], *, parquet: bool) -> set[str]:
     """The files of which no batch may stay where it is.
 
     A Parquet file stays as a whole or not at all, as other programs read all of it. In a topic of Parquet files
     nothing stays in an Arrow file that can leave it.
     """
     moved = set()
-    for row, stays in zip(rows, kept, strict=True):
+    for row, stays in zip(rows, row_stays, strict=True):
         if row.file is None or row.batch is None:
             continue
         if row.file.is_parquet:

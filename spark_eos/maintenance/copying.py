@@ -111,16 +111,16 @@ def copy_log(
     something else at ``destination``, `LogExistsError` if that holds a log, `CorruptRecordError` if something is
     missing in the log or in the copy, and what the stores raise.
     """
-    given = url if isinstance(url, Store) else open_store(url, settings)
-    wanted = destination if isinstance(destination, Store) else open_store(destination, destination_settings)
-    place = place_of_copy(wanted)
-    source, target = as_stored(given), as_stored(wanted).with_data(place)
+    original = url if isinstance(url, Store) else open_store(url, settings)
+    copy = destination if isinstance(destination, Store) else open_store(destination, destination_settings)
+    place = place_of_copy(copy)
+    source, target = as_stored(original), as_stored(copy).with_data(place)
     tell = progress or (lambda *_: None)
     check_apart(source, target)
     fixed = _fix(source)
     source = data_place(fixed.state).of(source)
     check_apart(source, target)
-    if wanted.encryption_key_id is not None and fixed.state.encrypted_at < 0:
+    if copy.encryption_key_id is not None and fixed.state.encrypted_at < 0:
         raise ConfigError(
             f"the log {source.url} is not encrypted, and a copy has its files as they are: leave out encryption.keys "
             "of the destination, and give it to the writers of the copy"
@@ -138,7 +138,7 @@ def copy_log(
                 fixed = _copy_content(source, target, _fix(source), tell)
             plan = _agree(target, fixed, place, clock)
         _make_a_log(target, plan)
-    keys = next((one for one in (wanted, given) if isinstance(one, EncryptingStore)), None)
+    keys = next((store for store in (copy, original) if isinstance(store, EncryptingStore)), None)
     checked = target if keys is None else keys.around(target)
     summary = verify(checked, found, quick=quick, progress=progress)
     if not summary.is_sound:
@@ -234,24 +234,24 @@ def _make_a_log(target: Store, plan: Plan) -> None:
     snapshot was there then, and belongs to a log that is in use: it is left as it is.
     """
     names = [name for name, _ in plan]
-    there = [info.name for info in target.list(paths.LOG) if not info.name.startswith(paths.INDEX)]
+    existing = [info.name for info in target.list(paths.LOG) if not info.name.startswith(paths.INDEX)]
     snapshot = next((at for at, name in enumerate(names) if name.startswith(paths.SNAPSHOTS)), None)
-    if snapshot is not None and any(name.startswith(paths.SNAPSHOTS) for name in there):
+    if snapshot is not None and any(name.startswith(paths.SNAPSHOTS) for name in existing):
         _check_unfinished(target)
         plan = plan[snapshot + 1 :]
     else:
-        _check_unfinished(target, *(name for name in there if name not in names))
+        _check_unfinished(target, *(name for name in existing if name not in names))
     for name, data in plan:
         _create(target, name, data)
 
 
-def _check_unfinished(target: Store, *others: str) -> None:
+def _check_unfinished(target: Store, *unexpected: str) -> None:
     """Raise `LogExistsError` if another process has finished the same copy: the log there may be in use by now."""
-    if others or _is_there(target, paths.entry(0)):
+    if unexpected or _is_there(target, paths.entry(0)):
         raise LogExistsError(
-            f"{target.url} holds {min(others, default=paths.entry(0))!r}: another process has made a log there, while "
-            "this one made the same copy. Use that log if that process has ended well; else copy into an empty folder "
-            "or prefix"
+            f"{target.url} holds {min(unexpected, default=paths.entry(0))!r}: another process has made a log there, "
+            "while this one made the same copy. Use that log if that process has ended well; else copy into an empty "
+            "folder or prefix"
         )
 
 
@@ -374,26 +374,26 @@ def _in_parallel(source: Store, target: Store, sizes: dict[str, int]) -> Iterato
     with ThreadPoolExecutor(threads) as pool:
         waiting = [pool.submit(_copy, source, target, name, size) for name, size in sizes.items()]
         try:
-            for one in waiting:
-                yield one.result()
+            for future in waiting:
+                yield future.result()
         finally:
-            for one in waiting:
-                one.cancel()
+            for future in waiting:
+                future.cancel()
 
 
 def _copy(source: Store, target: Store, name: str, size: int | None) -> None:
     """Copy an object, unless it is there: objects that were copied before never change."""
-    known = source.size(name)
-    if size is not None and known != size and not is_stored_size(source, name, size, known):
+    actual_size = source.size(name)
+    if size is not None and actual_size != size and not is_stored_size(source, name, size, actual_size):
         raise CorruptRecordError(
-            f"{source.url}/{name} has {known} bytes, not {size}: the log itself is damaged, run eoslog verify "
+            f"{source.url}/{name} has {actual_size} bytes, not {size}: the log itself is damaged, run eoslog verify "
             f"{source.url}"
         )
     if _is_there(target, name):
         return
-    if known <= _PART:
+    if actual_size <= _PART:
         _create(target, name, source.read(name))
         return
     with target.upload(name) as out:
-        for offset in range(0, known, _PART):
+        for offset in range(0, actual_size, _PART):
             out.write(source.read(name, offset, _PART))

@@ -46,10 +46,10 @@ class DirtyRatios:
         due = False
         expired_ms = now_ms - config_value(topic, "delete.retention.ms", int)
         for page in partition.index.pages:
-            known = self._sum(page)
-            clean += known.clean
-            dirty += known.dirty
-            due = due or (known.tombstones_ms is not None and known.tombstones_ms <= expired_ms)
+            page_sum = self._sum(page)
+            clean += page_sum.clean
+            dirty += page_sum.dirty
+            due = due or (page_sum.tombstones_ms is not None and page_sum.tombstones_ms <= expired_ms)
         if dirty and _lag_ms(topic):
             rows = self.rows(topic, partition, now_ms)
             dirty = sum(row.batch.length for row in rows if row.batch is not None)
@@ -59,8 +59,8 @@ class DirtyRatios:
         return _LEAST if due else 0.0
 
     def _sum(self, page: IndexPage) -> _Sum:
-        found = self._sums.get(page)
-        if found is None:
+        page_sum = self._sums.get(page)
+        if page_sum is None:
             clean = dirty = 0
             first: int | None = None
             times = []
@@ -76,8 +76,8 @@ class DirtyRatios:
             if len(self._sums) >= _REMEMBERED:
                 self._sums.clear()
             oldest = min((time for time in times if time is not None), default=None)
-            found = self._sums[page] = _Sum(clean, dirty, first, oldest)
-        return found
+            page_sum = self._sums[page] = _Sum(clean, dirty, first, oldest)
+        return page_sum
 
     def rows(self, topic: Topic, partition: Partition, now_ms: int) -> Iterator[IndexRow]:
         """The sealed batches from the first one on that was not compacted, without those that are too young."""

@@ -52,17 +52,19 @@ class LogEndMarks:
             text = bytes(self._store.read(self._name)).decode("ascii", "replace")
         except ObjectNotFoundError:
             return []
-        milestones = (Milestone(int(found[1]), int(found[2])) for found in _LINE.finditer(text))
-        return sorted(one for one in milestones if one.seq <= limit)
+        milestones = (Milestone(int(match[1]), int(match[2])) for match in _LINE.finditer(text))
+        return sorted(milestone for milestone in milestones if milestone.seq <= limit)
 
     def add(self, milestones: list[Milestone], new: Milestone, wait_ms: float) -> None:
         """Add one to those that were read, unless there is a recent one; of those past the wait one stays."""
         if milestones and new.time_ms - milestones[-1].time_ms < wait_ms / _KEPT:
             return
         limit_ms = new.time_ms - wait_ms
-        old = [one for one in milestones if one.time_ms <= limit_ms][-1:]
-        kept = [*old, *(one for one in milestones if one.time_ms > limit_ms), new]
-        self._store.overwrite(self._name, "".join(f"{one.time_ms} {one.seq}\n" for one in kept).encode())
+        old = [milestone for milestone in milestones if milestone.time_ms <= limit_ms][-1:]
+        remaining = [*old, *(milestone for milestone in milestones if milestone.time_ms > limit_ms), new]
+        self._store.overwrite(
+            self._name, "".join(f"{milestone.time_ms} {milestone.seq}\n" for milestone in remaining).encode()
+        )
 
 
 class FirstSeen:
@@ -83,15 +85,15 @@ class FirstSeen:
             text = bytes(self._store.read(self._name)).decode("utf-8", "replace")
         except ObjectNotFoundError:
             text = ""
-        self._written = {found[2]: int(found[1]) for found in _SEEN.finditer(text)}
+        self._written = {match[2]: int(match[1]) for match in _SEEN.finditer(text)}
         return {name: min(time_ms, now_ms) for name, time_ms in self._written.items()}
 
-    def write(self, seen: dict[str, int]) -> None:
+    def write(self, times: dict[str, int]) -> None:
         """Replace the file by these, unless it says the same."""
-        if seen != self._written:
-            lines = (f"{time_ms} {name}\n" for name, time_ms in sorted(seen.items()))
+        if times != self._written:
+            lines = (f"{time_ms} {name}\n" for name, time_ms in sorted(times.items()))
             self._store.overwrite(self._name, "".join(lines).encode())
-            self._written = seen
+            self._written = times
 
 
 class Room:
@@ -167,15 +169,15 @@ def _folder_of(name: str) -> str:
 
 def floor_by_times(log: Log, state: State, limit_ms: int) -> int:
     """After the last entry that is as old by what it says; 0 if that one is retired, and says nothing."""
-    low, high, known = 0, state.seq + 1, True
+    low, high, is_known = 0, state.seq + 1, True
     while low < high:
         middle = (low + high) // 2
         time_ms = _time_of(log, middle, state)
         if time_ms is None or time_ms <= limit_ms:
-            low, known = middle + 1, time_ms is not None
+            low, is_known = middle + 1, time_ms is not None
         else:
             high = middle
-    return low if known else 0
+    return low if is_known else 0
 
 
 def _time_of(log: Log, seq: int, state: State) -> int | None:

@@ -121,25 +121,25 @@ class Maintainer:
         return NOTHING if after is None else f"{_did(dry_run, 'store')} the state after entry {after}"
 
     def _retire(self, log: Log, *, dry_run: bool, tell: Tell) -> str:
-        done = log.maintenance.look(log.state)[1] if dry_run else 0
+        count = log.maintenance.look(log.state)[1] if dry_run else 0
         while not dry_run and (some := log.maintenance.retire(log.state, _RETIRED_AT_ONCE)):
-            done += some
-            tell(f"{done} entries retired")
-        return f"{_did(dry_run, 'retire')} {_count(done, 'entry', 'entries')}" if done else NOTHING
+            count += some
+            tell(f"{count} entries retired")
+        return f"{_did(dry_run, 'retire')} {_count(count, 'entry', 'entries')}" if count else NOTHING
 
     def _delete_names(self, _log: Log, *, dry_run: bool, tell: Tell) -> str:
         if self._names is None:
             return "kept"
-        done = self._names.look() if dry_run else self._names.run()
-        return f"{_did(dry_run, 'delete')} {_count(done, 'name', 'names')}" if done else NOTHING
+        count = self._names.look() if dry_run else self._names.run()
+        return f"{_did(dry_run, 'delete')} {_count(count, 'name', 'names')}" if count else NOTHING
 
     def _retain(self, _log: Log, *, dry_run: bool, tell: Tell) -> str:
         tell("looking for records past their time or size")
         due = self._retention.look() if dry_run else self._retention.run()
-        named = [f"{one.at} from {one.start} to {one.offset}" for one in due[:_NAMED]]
+        descriptions = [f"{move.at} from {move.start} to {move.offset}" for move in due[:_NAMED]]
         if len(due) > _NAMED:
-            named.append(f"and {len(due) - _NAMED} more")
-        text = f"{_did(dry_run, 'move')} log starts: {', '.join(named)}" if due else NOTHING
+            descriptions.append(f"and {len(due) - _NAMED} more")
+        text = f"{_did(dry_run, 'move')} log starts: {', '.join(descriptions)}" if due else NOTHING
         held = self._retention.held_back_ms
         return f"{text} (clock held back by {held / 3_600_000:.1f} h: see --trust-clock)" if held else text
 
@@ -155,12 +155,17 @@ class Maintainer:
         objects: dict[str, int] = {}
         if dry_run:
             left = self._vacuum.look()
-            for one in left:
-                objects[one.kind] = objects.get(one.kind, 0) + 1
-            size, waiting, promised = sum(one.size for one in left), 0, self._vacuum.promised
+            for leftover in left:
+                objects[leftover.kind] = objects.get(leftover.kind, 0) + 1
+            size, waiting, promised = sum(leftover.size for leftover in left), 0, self._vacuum.promised
         else:
-            done = self._vacuum.run(wait=self._wait)
-            objects, size, waiting, promised = done.objects, done.size, done.waiting, done.promised
+            vacuumed = self._vacuum.run(wait=self._wait)
+            objects, size, waiting, promised = (
+                vacuumed.objects,
+                vacuumed.size,
+                vacuumed.waiting,
+                vacuumed.promised,
+            )
         kinds = ", ".join(_count(number, *_KINDS[kind]) for kind, number in sorted(objects.items()))
         texts = [f"{_did(dry_run, 'delete')} {kinds} ({size_text(size)})"] if objects else []
         if waiting:
@@ -178,18 +183,18 @@ class Maintainer:
             if dry_run
             else log.expire_overdue(everything=True, trust_clock=trust)
         )
-        named = (
+        summary = (
             f"{_did(dry_run, 'end')} {_count(len(ended), 'thing', 'things')} past their time"
             if ended
             else NOTHING
         )
         if followed:
             text = f"ended {_count(followed, 'transaction', 'transactions')} as another log decided"
-            named = f"{named}; {text}" if ended else text
+            summary = f"{summary}; {text}" if ended else text
         store_ms = log.time.store_ms()
         if store_ms is not None and is_ahead(log.state, store_ms):
-            return f"{named} (the log's time is ahead, {iso(log.state.timestamp_ms)}: {MEND})"
-        return named
+            return f"{summary} (the log's time is ahead, {iso(log.state.timestamp_ms)}: {MEND})"
+        return summary
 
 
 def _follow_others(log: Log, tell: Tell) -> int:
@@ -199,7 +204,7 @@ def _follow_others(log: Log, tell: Tell) -> int:
         return 0
     for why in log.resolve_followers().values():
         tell(f"a transaction waits: {why}")
-    return sum(one not in log.state.open_transactions for one in open_before)
+    return sum(producer_id not in log.state.open_transactions for producer_id in open_before)
 
 
 _KINDS = {
@@ -222,13 +227,13 @@ _PAST = {
 def _rewriter(rewriter: Roller | Compactor) -> Step:
     def step(_log: Log, *, dry_run: bool, tell: Tell) -> str:
         if dry_run:
-            found = [str(at) for at in rewriter.look()]
-            return f"would rewrite parts of {', '.join(found)}" if found else NOTHING
-        done = 0
+            places = [str(at) for at in rewriter.look()]
+            return f"would rewrite parts of {', '.join(places)}" if places else NOTHING
+        count = 0
         while (share := rewriter.step()) is not None:
-            done += 1
+            count += 1
             tell(f"{share.topic}-{share.partition} rewritten up to offset {share.next_offset}")
-        return f"rewrote {_count(done, 'stretch', 'stretches')}" if done else NOTHING
+        return f"rewrote {_count(count, 'stretch', 'stretches')}" if count else NOTHING
 
     return step
 
@@ -237,8 +242,8 @@ def _did(dry_run: bool, verb: str) -> str:
     return f"would {verb}" if dry_run else _PAST[verb]
 
 
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+def _count(number: int, singular: str, plural: str) -> str:
+    return f"{number} {singular if number == 1 else plural}"
 
 
 def size_text(size: float) -> str:

@@ -82,7 +82,9 @@ class RetiredNames:
         if note:
             retired = self._log.maintenance.retired(state)
             self._notes.add(notes, Milestone(now_ms, retired), self._after_ms)
-        return max((one.seq for one in notes if one.time_ms <= now_ms - self._after_ms), default=0)
+        return max(
+            (milestone.seq for milestone in notes if milestone.time_ms <= now_ms - self._after_ms), default=0
+        )
 
     def _first(self, last: int) -> int:
         """The oldest entry that still has its name: they are deleted in order."""

@@ -35,7 +35,7 @@ def data_files(state: State, load: Load) -> Iterator[str]:
 def data_sizes(state: State, load: Load) -> dict[str, int]:
     """The data files in which a reader of the state may be sent, with their sizes: all are held at once."""
     rows = chain(
-        *(one.index.scan(one.start, load) for one in state.partitions.values()),
+        *(partition.index.scan(partition.start, load) for partition in state.partitions.values()),
         *(pin.rows(load) for _, pin in pins(state)),
     )
     return {row.file.name: row.file.size for row in rows if row.file is not None}

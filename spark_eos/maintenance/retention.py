@@ -61,7 +61,7 @@ class Retention:
         self._log = log
         self._trust_clock = trust_clock
         self._left = Unreadable()
-        self._seen: tuple[int, float] | None = None
+        self._first_look: tuple[int, float] | None = None
         """The newest entry's time at first, and when that was on the monotonic clock."""
         self._warned = False
         self.held_back_ms = 0
@@ -96,10 +96,10 @@ class Retention:
         moved: list[Due] = []
 
         def propose(state: State) -> tuple[Action, ...]:
-            moved[:] = [one for one in due if _is_still(state, one)]
+            moved[:] = [move for move in due if _is_still(state, move)]
             offsets = tuple(
-                PartitionOffset(one.topic.name, one.topic.topic_id, one.partition, one.offset)
-                for one in moved
+                PartitionOffset(move.topic.name, move.topic.topic_id, move.partition, move.offset)
+                for move in moved
             )
             return (AdvanceLogStart(offsets),) if offsets else ()
 
@@ -111,10 +111,10 @@ class Retention:
     def _now_ms(self, state: State) -> int:
         now_ms, monotonic = self._log.clock.now_ms(), self._log.clock.monotonic()
         store_ms = self._log.time.now_ms(state)
-        if self._seen is None:
-            self._seen = (state.timestamp_ms, monotonic)
-        passed_ms = int((monotonic - self._seen[1]) * 1000)
-        limit_ms = max(state.timestamp_ms, self._seen[0] + passed_ms) + SLACK_MS
+        if self._first_look is None:
+            self._first_look = (state.timestamp_ms, monotonic)
+        passed_ms = int((monotonic - self._first_look[1]) * 1000)
+        limit_ms = max(state.timestamp_ms, self._first_look[0] + passed_ms) + SLACK_MS
         wrong_ms = now_ms - store_ms if now_ms - store_ms > _AGREED_MS else 0
         self.held_back_ms = 0 if self._trust_clock else max(now_ms - limit_ms, wrong_ms, 0)
         if self.held_back_ms and not self._warned:
@@ -145,7 +145,7 @@ def _kept_from(topic: Topic, partition: Partition, now_ms: int, load: Load) -> i
     offset = partition.start
     age_ms = config_value(topic, "retention.ms", int)
     if age_ms >= 0:
-        offset = first_kept(partition, load, lambda what: now_ms - what.max_timestamp_ms > age_ms)
+        offset = first_kept(partition, load, lambda piece: now_ms - piece.max_timestamp_ms > age_ms)
     limit = config_value(topic, "retention.bytes", int)
     if limit >= 0:
         offset = max(offset, first_kept(partition, load, _Excess(_size(partition, load) - limit)))
@@ -158,8 +158,8 @@ class _Excess:
     def __init__(self, size: int) -> None:
         self._size = size
 
-    def __call__(self, what: IndexPage | IndexRow) -> bool:
-        size = _size_of(what)
+    def __call__(self, piece: IndexPage | IndexRow) -> bool:
+        size = _size_of(piece)
         if self._size <= 0 or size > self._size:
             return False
         self._size -= size
@@ -226,16 +226,16 @@ def _size(partition: Partition, load: Load) -> int:
     """Bytes of the batches that are left of a partition."""
     size = 0
 
-    def count(what: IndexPage | IndexRow) -> bool:
+    def count(piece: IndexPage | IndexRow) -> bool:
         nonlocal size
-        size += _size_of(what)
+        size += _size_of(piece)
         return True
 
     stable = first_kept(partition, load, count)
     return size + sum(map(_size_of, partition.index.tail.since(stable)))
 
 
-def _size_of(what: IndexPage | IndexRow) -> int:
-    if isinstance(what, IndexPage):
-        return what.bytes
-    return 0 if what.batch is None else what.batch.length
+def _size_of(piece: IndexPage | IndexRow) -> int:
+    if isinstance(piece, IndexPage):
+        return piece.bytes
+    return 0 if piece.batch is None else piece.batch.length

@@ -90,14 +90,14 @@ def label_of_batch(row: IndexRow) -> int:
     return row.batch.base_sequence
 
 
-def has_moved(log: Log, key: PartitionKey, known: Partition) -> bool:
+def has_moved(log: Log, key: PartitionKey, earlier: Partition) -> bool:
     """Whether files of a partition may be gone by right: its start moved since, or pages of it were replaced."""
     newer = log.follow().partitions.get(key)
-    if newer is None or newer.start > known.start:
+    if newer is None or newer.start > earlier.start:
         return True
-    if known.index.pages:
-        newer = sealed_to(key, newer, known.index.pages[-1].next_offset)
-    return not {*known.index.pages} <= {*newer.index.pages}
+    if earlier.index.pages:
+        newer = sealed_to(key, newer, earlier.index.pages[-1].next_offset)
+    return not {*earlier.index.pages} <= {*newer.index.pages}
 
 
 class _Written(NamedTuple):
@@ -248,12 +248,12 @@ class Rewriter:
 
     def _output(self) -> Output:
         """The file that the next batch goes into."""
-        found = self._outputs.get(self._parquet)
-        if found is None:
-            found = self._outputs[self._parquet] = Output(
+        output = self._outputs.get(self._parquet)
+        if output is None:
+            output = self._outputs[self._parquet] = Output(
                 self._log, self._topic, self._partition, self._base_seq, self._form, parquet=self._parquet
             )
-        return found
+        return output
 
     def _close(self, *, parquet: bool) -> None:
         output = self._outputs.pop(parquet, None)
@@ -337,19 +337,19 @@ def commit_all(log: Log, rewriters: Sequence[Rewriter], writer: str) -> State:
     Each of another partition. Raises `SegmentsReplacedError` if the old rows of one are gone already. After an error
     no file is left but where it says that the outcome is not known.
     """
-    for one in rewriters:
-        one.finish()
-    actions = tuple(one.action() for one in rewriters)
-    log.check_visible(tuple(staged for one in rewriters for staged in one.staged()))
-    for one in rewriters:  # From here on only a refusal says that the files have no reference.
-        one.hand_over()
+    for rewriter in rewriters:
+        rewriter.finish()
+    actions = tuple(rewriter.action() for rewriter in rewriters)
+    log.check_visible(tuple(staged for rewriter in rewriters for staged in rewriter.staged()))
+    for rewriter in rewriters:  # From here on only a refusal says that the files have no reference.
+        rewriter.hand_over()
     try:
         return log.commit(lambda _: actions, writer=writer).state
     except CommitOutcomeUnknownError:
         raise
     except EosLogError:
-        for one in rewriters:
-            one.discard()
+        for rewriter in rewriters:
+            rewriter.discard()
         raise
 
 

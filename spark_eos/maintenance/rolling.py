@@ -102,18 +102,18 @@ def plan_roll(
     for instance, is taken only if all that it is rolled with has `GROWTH` times its bytes: so no byte is
     rewritten more than O(log n) times.
     """
-    known = [_Judged.of(page, after) for page in pages]
+    judged_pages = [_Judged.of(page, after) for page in pages]
     at = 0
     while at < len(pages):
         end, rows, size = at, 0, 0
-        while end < len(pages) and not known[end].settled:
+        while end < len(pages) and not judged_pages[end].settled:
             rows, size = rows + pages[end].rows, size + pages[end].bytes
             if end > at and (rows > ROWS or size > file_bytes):
                 break
             end += 1
-        found = _best(known, at, end)
-        if found is not None:
-            return found
+        page_range = _best(judged_pages, at, end)
+        if page_range is not None:
+            return page_range
         at = max(end, at + 1)
     return None
 
@@ -140,22 +140,22 @@ class _Judged(NamedTuple):
         return _Judged(page, dirty=2 * (need + 1) <= page.rows, settled=False, need=need)
 
 
-def _best(known: Sequence[_Judged], first: int, end: int) -> tuple[int, int] | None:
+def _best(judged_pages: Sequence[_Judged], first: int, end: int) -> tuple[int, int] | None:
     """The leftmost part of a range that may be rolled as a whole; None if there is none."""
     if first >= end:
         return None
-    part = known[first:end]
-    size = sum(one.page.bytes for one in part)
-    rows = sum(one.page.rows for one in part)
-    clean = [n for n, one in enumerate(part) if not one.dirty]
+    part = judged_pages[first:end]
+    size = sum(judged.page.bytes for judged in part)
+    rows = sum(judged.page.rows for judged in part)
+    clean = [n for n, judged in enumerate(part) if not judged.dirty]
     largest = max(clean, key=lambda n: part[n].page.bytes, default=None)
     if largest is not None and part[largest].page.bytes * GROWTH > size:
         worst = largest
-    elif 2 * (1 + sum(one.need for one in part)) <= rows:
+    elif 2 * (1 + sum(judged.need for judged in part)) <= rows:
         return first, end
     else:
         worst = max(range(len(part)), key=lambda n: part[n].need / part[n].page.rows)
-    return _best(known, first, first + worst) or _best(known, first + worst + 1, end)
+    return _best(judged_pages, first, first + worst) or _best(judged_pages, first + worst + 1, end)
 
 
 def _stays_in_parquet(row: IndexRow, file_bytes: int) -> bool:
@@ -189,12 +189,12 @@ class Roller:
 
     def run(self, progress: Callable[[Rolled], None] | None = None) -> list[Rolled]:
         """All steps that pay, one after the other; ``progress`` is called after each."""
-        done: list[Rolled] = []
+        steps: list[Rolled] = []
         while (step := self.step()) is not None:
-            done.append(step)
+            steps.append(step)
             if progress is not None:
                 progress(step)
-        return done
+        return steps
 
     def step(self) -> Rolled | None:
         """The next step: one file, mostly, and one commit. None if there is nothing to do now.
@@ -204,11 +204,11 @@ class Roller:
         """
         while True:
             check_writable(self._log.store, self._log.follow())
-            found = next(self._plans(), None)
-            if found is None:
+            plan = next(self._plans(), None)
+            if plan is None:
                 self._unreadable.say()
                 return None
-            topic, number, partition, pages = found
+            topic, number, partition, pages = plan
             try:
                 return self._roll(topic, number, partition, pages)
             except (SegmentsReplacedError, StagedFileExpiredError):
@@ -262,22 +262,22 @@ class Roller:
 
     def _rows_after(self, start: int, page: IndexPage) -> int:
         key = page, max(start, page.base_offset)
-        found = self._after.get(key)
-        if found is None:
+        rows = self._after.get(key)
+        if rows is None:
             if len(self._after) >= _REMEMBERED:
                 self._after.clear()
-            found = self._after[key] = rows_after(Index((page,)).scan(0, self._log.load), start)
-        return found
+            rows = self._after[key] = rows_after(Index((page,)).scan(0, self._log.load), start)
+        return rows
 
     def _facts_of(self, page: IndexPage, start: int, file_bytes: int) -> Facts:
         key = page, max(start, page.base_offset), file_bytes
-        found = self._facts.get(key)
-        if found is None:
+        facts = self._facts.get(key)
+        if facts is None:
             if len(self._facts) >= _REMEMBERED:
                 self._facts.clear()
             rows = Index((page,)).scan(0, self._log.load)
-            found = self._facts[key] = Facts.of(rows, start, file_bytes, _is_rolled)
-        return found
+            facts = self._facts[key] = Facts.of(rows, start, file_bytes, _is_rolled)
+        return facts
 
     def _kept(self, topic: Topic) -> Callable[[IndexRow], bool]:
         """What tells the rows that stay in their files."""
@@ -304,7 +304,7 @@ class Roller:
                 else:
                     records = read_row(self._log, topic, number, row, partition.start)
                     new.take(row, records, label_of_batch(row))
-            kept = new.finish()
+            new_rows = new.finish()
             new.commit("roll")
         return Rolled(
             topic.name,
@@ -312,9 +312,9 @@ class Roller:
             pages[0].base_offset,
             pages[-1].next_offset,
             len(rows),
-            len(kept),
+            len(new_rows),
             sum(page.bytes for page in pages),
-            sum(row.batch.length for row in kept if row.batch is not None),
+            sum(row.batch.length for row in new_rows if row.batch is not None),
         )
 
 

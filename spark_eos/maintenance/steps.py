@@ -21,7 +21,7 @@ STEPS = ("snapshot", "retire", "names", "retention", "roll", "compact", "publish
 
 def check_steps(chosen: Iterable[str]) -> tuple[str, ...]:
     """The steps in their order. Raises `ConfigError` for an unknown one."""
-    wanted = set(chosen)
-    for name in sorted(wanted - {*STEPS}):
+    names = set(chosen)
+    for name in sorted(names - {*STEPS}):
         raise ConfigError(f"unknown step {name!r} of maintenance; {suggestion(name, STEPS)}")
-    return tuple(name for name in STEPS if name in wanted)
+    return tuple(name for name in STEPS if name in names)

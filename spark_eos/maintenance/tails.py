@@ -30,16 +30,16 @@ class SealedViews:
     """Partitions with their stable rows sealed, as a commit that replaces these rows would seal them."""
 
     def __init__(self) -> None:
-        self._known: dict[PartitionKey, tuple[Partition, Partition]] = {}
+        self._views: dict[PartitionKey, tuple[Partition, Partition]] = {}
 
     def __call__(self, key: PartitionKey, partition: Partition) -> Partition:
         """The partition, all of it that is stable sealed: the same object as long as the partition is."""
-        known = self._known.get(key)
-        if known is None or known[0] is not partition:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            known = self._known[key] = (
+        view = self._views.get(key)
+        if view is None or view[0] is not partition:
+            if len(self._views) >= _REMEMBERED:
+                self._views.clear()
+            view = self._views[key] = (
                 partition,
                 sealed_to(key, partition, partition.last_stable_offset),
             )
-        return known[1]
+        return view[1]

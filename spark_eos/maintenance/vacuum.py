@@ -124,7 +124,7 @@ class Vacuum:
         self._since: dict[str, float] = {}
         self._more, self._room, self._left = False, Room(), Unreadable()
         self._notes = LogEndMarks(log.store, _ENDS)
-        self._seen = FirstSeen(log.store, _SEEN)
+        self._first_seen = FirstSeen(log.store, _SEEN)
         self.promised = 0
         """Files that are left over, and stay for readers of a table's earlier versions; as of the last look."""
 
@@ -146,15 +146,15 @@ class Vacuum:
         size = 0
         while True:
             self._more, self._room = False, Room()
-            found = self._find(raise_floor=True)
+            leftovers = self._find(raise_floor=True)
             state = self._log.state
-            self._mark(found)
+            self._mark(leftovers)
             if wait:
-                self._wait(found)
-            due = [one for one in found if self._due_in(one) <= 0]
-            for one in self._delete(due, state):
-                objects[one.kind] = objects.get(one.kind, 0) + 1
-                size += one.size
+                self._wait(leftovers)
+            due = [leftover for leftover in leftovers if self._due_in(leftover) <= 0]
+            for leftover in self._delete(due, state):
+                objects[leftover.kind] = objects.get(leftover.kind, 0) + 1
+                size += leftover.size
             # What was deleted makes room for the entry that lets the rest go.
             if not (wait and (self._more or (due and self._room.error))):
                 break
@@ -163,7 +163,7 @@ class Vacuum:
             objects["temporary"] = removed
         self._room.report(deleted=bool(objects))
         self._left.say()
-        return Vacuumed(objects, size, len(found) - len(due), self.promised)
+        return Vacuumed(objects, size, len(leftovers) - len(due), self.promised)
 
     # -- Looking ----------------------------------------------------------------------------------------
 
@@ -176,10 +176,10 @@ class Vacuum:
         floor = max(self._polite_floor(state, note=raise_floor), state.staging_floor)
         self._tell("looking for data files without a reference")
         now_ms = self._log.time.now_ms(state)
-        delays, seen = Delays(state, self._left), self._seen.read(now_ms)
+        delays, first_seen = Delays(state, self._left), self._first_seen.read(now_ms)
         promised = {
             name: ms
-            for name, ms in seen.items()
+            for name, ms in first_seen.items()
             if _is_below(name, floor) and now_ms < ms + delays.of(name)[1]
         }
         kept: dict[str, int] = {}
@@ -198,18 +198,18 @@ class Vacuum:
                     name: size for name, size in candidates.items() if _is_below(name, state.staging_floor)
                 }
         delays = Delays(state, self._left)
-        found = []
+        leftovers = []
         for name, size in candidates.items():
             delay_ms, promised_ms = delays.of(name)
-            since_ms = seen.get(name, now_ms)
+            since_ms = first_seen.get(name, now_ms)
             if promised_ms:
                 kept[name] = since_ms  # Until it is deleted.
             if now_ms >= since_ms + promised_ms and delays.knows(name):
-                found.append(Leftover("data", name, size, delay_ms / 1000))
+                leftovers.append(Leftover("data", name, size, delay_ms / 1000))
         if raise_floor:
-            self._room.has(lambda: self._seen.write({**seen, **kept} if self._more else kept))
+            self._room.has(lambda: self._first_seen.write({**first_seen, **kept} if self._more else kept))
         self.promised = sum(now_ms < ms + delays.of(name)[1] for name, ms in kept.items())
-        return found
+        return leftovers
 
     def _below(self, floor: int, promised: dict[str, int], kept: dict[str, int]) -> Iterator[ObjectInfo]:
         """The data files that were staged below the floor. Those that are promised for a while yet go into ``kept``."""
@@ -341,29 +341,29 @@ class Vacuum:
 
     # -- Deleting ---------------------------------------------------------------------------------------
 
-    def _mark(self, found: list[Leftover]) -> None:
+    def _mark(self, leftovers: list[Leftover]) -> None:
         now = self._log.clock.monotonic()
-        self._since = {one.name: self._since.get(one.name, now) for one in found}
+        self._since = {leftover.name: self._since.get(leftover.name, now) for leftover in leftovers}
 
-    def _due_in(self, one: Leftover) -> float:
-        return self._since[one.name] + one.delay_s - self._log.clock.monotonic()
+    def _due_in(self, leftover: Leftover) -> float:
+        return self._since[leftover.name] + leftover.delay_s - self._log.clock.monotonic()
 
-    def _wait(self, found: list[Leftover]) -> None:
-        while (rest := max(map(self._due_in, found), default=0)) > 0:
-            self._tell(f"{len(found)} objects are deleted in {rest:.0f} s: running readers finish first")
-            self._log.clock.sleep(min(rest, 0.5))
+    def _wait(self, leftovers: list[Leftover]) -> None:
+        while (delay := max(map(self._due_in, leftovers), default=0)) > 0:
+            self._tell(f"{len(leftovers)} objects are deleted in {delay:.0f} s: running readers finish first")
+            self._log.clock.sleep(min(delay, 0.5))
 
     def _delete(self, due: list[Leftover], state: State) -> Iterator[Leftover]:
         if due:
             check_claim(self._log.store, state.data_url, self._log.log_id)
             self._settle(state)
-        for number, one in enumerate(due):
+        for number, leftover in enumerate(due):
             if number % _LOOK_AGAIN == 0:
                 self._check_same(state)
             self._log.check()  # Costs nothing in a folder, and a request a minute elsewhere.
             self._tell(f"deleting: {number} of {len(due)}")
-            self._log.store.delete(one.name)
-            yield one
+            self._log.store.delete(leftover.name)
+            yield leftover
 
     def _settle(self, state: State) -> None:
         """What the deletions rest on must outlive a power cut: an entry may still be undone whose writer died."""

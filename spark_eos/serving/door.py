@@ -45,24 +45,28 @@ class Places:
         self.strangers = strangers
         self.peers = peers
         self._waiting: dict[Peer, _Stranger] = {}  # In the order in which they came.
-        self._known: dict[Peer, socket.socket] = {}
+        self._admitted: dict[Peer, socket.socket] = {}
 
     def enter(self, peer: Peer, connection: socket.socket, now: float) -> list[socket.socket]:
         """Let a connection in; the ones that have to leave for that."""
-        self._known.pop(peer, None)  # A port that was used before.
+        self._admitted.pop(peer, None)  # A port that was used before.
         self._waiting.pop(peer, None)
         self._waiting[peer] = _Stranger(connection, now + STRANGER_S)
         surplus = [*self._waiting][: -self.strangers]
-        return [self._waiting.pop(one).connection for one in surplus]
+        return [self._waiting.pop(stranger).connection for stranger in surplus]
 
     def admit(self, peer: Peer) -> bool:
         """Whether a peer that has shown the token has a place."""
-        if peer in self._known:
+        if peer in self._admitted:
             return True
-        self._known = {one: connection for one, connection in self._known.items() if connection.fileno() >= 0}
-        if peer not in self._waiting or len(self._known) >= self.peers:
+        self._admitted = {
+            admitted: connection
+            for admitted, connection in self._admitted.items()
+            if connection.fileno() >= 0
+        }
+        if peer not in self._waiting or len(self._admitted) >= self.peers:
             return False
-        self._known[peer] = self._waiting.pop(peer).connection
+        self._admitted[peer] = self._waiting.pop(peer).connection
         return True
 
     def leave(self) -> list[socket.socket]:
@@ -71,13 +75,13 @@ class Places:
 
     def overdue(self, now: float) -> list[socket.socket]:
         """The connections that have waited for too long, and leave."""
-        late = [peer for peer, one in self._waiting.items() if one.until <= now]
+        late = [peer for peer, stranger in self._waiting.items() if stranger.until <= now]
         return [self._waiting.pop(peer).connection for peer in late]
 
     @property
     def next_until(self) -> float | None:
         """When the next stranger has waited for too long."""
-        return next((one.until for one in self._waiting.values()), None)
+        return next((stranger.until for stranger in self._waiting.values()), None)
 
 
 def places_for(descriptors: int) -> Places:
@@ -147,9 +151,9 @@ class Door(socket.socket):
 
 def turn_out(connections: list[socket.socket]) -> None:
     """End connections. Their descriptors are the server's, which closes them when it has seen the end."""
-    for one in connections:
+    for connection in connections:
         with suppress(OSError):  # The other side has left.
-            one.shutdown(socket.SHUT_RDWR)
+            connection.shutdown(socket.SHUT_RDWR)
 
 
 class Admitting:

@@ -166,9 +166,9 @@ def _await(process: subprocess.Popen[bytes], name: str, address: str) -> None:
         assert process.poll() is None, f"{name} ended with {process.returncode} instead of serving"
         assert time.monotonic() < deadline, f"{name} does not answer at {address} after {_START_S} s"
         headers = {"Authorization": "AWS stranger:x", "Date": formatdate(usegmt=True)}
-        asked = urllib.request.Request(address, headers=headers)  # noqa: S310  (the server's own address)
+        request = urllib.request.Request(address, headers=headers)  # noqa: S310  (the server's own address)
         try:
-            urllib.request.urlopen(asked, timeout=2, context=unverified).close()  # noqa: S310
+            urllib.request.urlopen(request, timeout=2, context=unverified).close()  # noqa: S310
             return
         except urllib.error.HTTPError as error:
             error.close()
@@ -225,12 +225,12 @@ def make_container(address: str, container: str) -> None:
 
 def temporary(server: Server, policy: Mapping[str, object]) -> Settings:
     """Settings with credentials of MinIO that are allowed what ``policy`` says (S3's AssumeRole), for an hour."""
-    named = {
+    parameters = {
         "Action": "AssumeRole",
         "Version": "2011-06-15",
         "Policy": json.dumps(policy, separators=(",", ":")),
     }
-    body = urllib.parse.urlencode(named).encode()
+    body = urllib.parse.urlencode(parameters).encode()
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     headers = {
         "content-type": "application/x-www-form-urlencoded",
@@ -249,17 +249,17 @@ def temporary(server: Server, policy: Mapping[str, object]) -> Settings:
     headers["Authorization"] = (
         f"AWS4-HMAC-SHA256 Credential={_USER}/{'/'.join(scope)}, SignedHeaders={names}, Signature={signature.hex()}"
     )
-    asked = urllib.request.Request(server.address, data=body, headers=headers)  # noqa: S310
-    with urllib.request.urlopen(asked, timeout=60) as answer:  # noqa: S310
+    http_request = urllib.request.Request(server.address, data=body, headers=headers)  # noqa: S310
+    with urllib.request.urlopen(http_request, timeout=60) as answer:  # noqa: S310
         text = str(answer.read().decode())
-    given = dict(server.settings)
+    settings = dict(server.settings)
     for name, tag in {
         "s3.access-key-id": "AccessKeyId",
         "s3.secret-access-key": "SecretAccessKey",
         "s3.session-token": "SessionToken",
     }.items():
-        given[name] = text.partition(f"<{tag}>")[2].partition("<")[0]
-    return Settings(given)
+        settings[name] = text.partition(f"<{tag}>")[2].partition("<")[0]
+    return Settings(settings)
 
 
 def shared_access(container: str, permissions: str, *, expires: str = "2099-01-01T00:00:00Z") -> str:

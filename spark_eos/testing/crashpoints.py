@@ -145,19 +145,19 @@ def crash_points(
     scenario(calm)
     check(calm.restarted())
     points = _points(calm, troubles, only)
-    done: dict[str, CrashPoint] = {}
+    results: dict[str, CrashPoint] = {}
     for number, point in enumerate(points, 1):
-        known = done.get(point.same_as or "")
-        if known is None:
+        earlier = results.get(point.same_as or "")
+        if earlier is None:
             store = CrashStore(store_factory(), at=point.index, trouble=point.trouble)
             failure = _run(store, scenario, recover, check)
             _check_same(calm.operations, store.operations, point)
             point = replace(point, same_as=None, failure=failure)  # noqa: PLW2901  (what is known of it grows)
         else:
-            point = replace(point, failure=known.failure)  # noqa: PLW2901  (the same)
-        done[point.key] = replace(point, number=number, total=len(points))
-        yield done[point.key]
-    failed = [point for point in done.values() if point.failure is not None]
+            point = replace(point, failure=earlier.failure)  # noqa: PLW2901  (the same)
+        results[point.key] = replace(point, number=number, total=len(points))
+        yield results[point.key]
+    failed = [point for point in results.values() if point.failure is not None]
     if failed:
         raise CrashPointsError(_report(failed, len(points))) from failed[0].failure
 
@@ -186,7 +186,7 @@ def _points(calm: CrashStore, troubles: Collection[Trouble], only: str | None) -
     if not chosen:
         raise ConfigError(
             f"only={only!r} is no crash point: there are {len(calm.operations)} operations, from 0, each with a "
-            f"trouble ({', '.join(one.value for one in troubles)}; calls that change nothing cannot lose their "
+            f"trouble ({', '.join(trouble.value for trouble in troubles)}; calls that change nothing cannot lose their "
             "outcome, and only creates have conflicts), for instance '0:crash_before'"
         )
     return chosen
@@ -218,16 +218,16 @@ def _run(
     return None
 
 
-def _check_same(counted: list[Operation], seen: list[Operation], point: CrashPoint) -> None:
+def _check_same(counted: list[Operation], actual: list[Operation], point: CrashPoint) -> None:
     """The run was the counted one, up to its trouble."""
     end = point.index + 1
-    if [call.operation for call in seen[:end]] != [call.operation for call in counted[:end]]:
+    if [call.operation for call in actual[:end]] != [call.operation for call in counted[:end]]:
         place = next(
-            (n for n in range(end) if n >= len(seen) or seen[n].operation != counted[n].operation), end
+            (n for n in range(end) if n >= len(actual) or actual[n].operation != counted[n].operation), end
         )
         raise IllegalStateError(
             f"the scenario is not the same in each run: operation {place} was {counted[place]}, and is "
-            f"{seen[place] if place < len(seen) else 'missing'} now. Let no thread, time or chance decide what it "
+            f"{actual[place] if place < len(actual) else 'missing'} now. Let no thread, time or chance decide what it "
             "does, and let the store factory give equal stores"
         )
 
@@ -295,10 +295,10 @@ def check_log(store: Store) -> State:
     for key, partition in state.partitions.items():
         for row in partition.index.scan(0):
             if row.file is not None and sizes.get(row.file.name) != row.file.size:
-                found = sizes.get(row.file.name)
+                size = sizes.get(row.file.name)
                 raise AssertionError(
                     f"{row.file.name}, which partition {key} lists at offset {row.base_offset} with "
-                    f"{row.file.size} bytes, {'is missing' if found is None else f'has {found} bytes'}"
+                    f"{row.file.size} bytes, {'is missing' if size is None else f'has {size} bytes'}"
                 )
     return state
 

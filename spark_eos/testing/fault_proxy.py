@@ -349,9 +349,9 @@ class _Handler(BaseHTTPRequestHandler):
         if fault in _ANSWERS:
             reply = _error(*_ANSWERS[fault])
         cut = fault is HttpFault.REPLY_CUT or (fault is HttpFault.TRUNCATED and not (reply and reply.body))
-        told = 0 if reply is None or cut else reply.status
+        status = 0 if reply is None or cut else reply.status
         # Before the client hears of it, so that it finds its own request counted.
-        self.server.proxy.end(Exchange(number, verb, path, fault, served, told))
+        self.server.proxy.end(Exchange(number, verb, path, fault, served, status))
         if reply is None:
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         if reply is None or cut:

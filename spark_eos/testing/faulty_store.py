@@ -144,7 +144,7 @@ class FaultyStore(WrappedStore):
         ConfigError
             No operation matches, or a fault other than ``FAIL_BEFORE`` is asked of a call that changes nothing.
         """
-        matching = {known for known in _CHANGING | _READING if fnmatchcase(known, operation)}
+        matching = {candidate for candidate in _CHANGING | _READING if fnmatchcase(candidate, operation)}
         if not matching:
             raise ConfigError(f"no operation matches {operation!r}; there are {sorted(_CHANGING | _READING)}")
         if isinstance(fault, Fault) and fault is not Fault.FAIL_BEFORE and matching & _READING:

@@ -223,23 +223,23 @@ class _Handler(BaseHTTPRequestHandler):
         return 200, self._about(objects, key), b""
 
     def _read(self, objects: dict[str, bytes], key: str, query: dict[str, str], body: bytes) -> _Answer:
-        found = objects.get(key)
-        if found is None:
+        data = objects.get(key)
+        if data is None:
             return _error(404, "NoSuchKey", "The specified key does not exist.")
-        wanted = _RANGE.fullmatch(self.headers.get("Range", ""))
-        if wanted is None:
-            return 200, self._about(objects, key), found
-        start, end = int(wanted[1]), min(int(wanted[2] or len(found)), len(found) - 1)
-        if start >= len(found):
+        byte_range = _RANGE.fullmatch(self.headers.get("Range", ""))
+        if byte_range is None:
+            return 200, self._about(objects, key), data
+        start, end = int(byte_range[1]), min(int(byte_range[2] or len(data)), len(data) - 1)
+        if start >= len(data):
             return _error(416, "InvalidRange", "The requested range cannot be satisfied.")
-        span = f"bytes {start}-{end}/{len(found)}"
-        return 206, {**self._about(objects, key), "Content-Range": span}, found[start : end + 1]
+        span = f"bytes {start}-{end}/{len(data)}"
+        return 206, {**self._about(objects, key), "Content-Range": span}, data[start : end + 1]
 
     def _size(self, objects: dict[str, bytes], key: str, query: dict[str, str], body: bytes) -> _Answer:
-        found = objects.get(key)
-        if found is None:
+        data = objects.get(key)
+        if data is None:
             return 404, {}, b""
-        return 200, {**self._about(objects, key), "Content-Length": str(len(found))}, b""
+        return 200, {**self._about(objects, key), "Content-Length": str(len(data))}, b""
 
     def _delete(self, objects: dict[str, bytes], key: str, query: dict[str, str], body: bytes) -> _Answer:
         if objects.pop(key, None) is None:

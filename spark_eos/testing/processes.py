@@ -133,17 +133,17 @@ class Process:
 
     def state(self) -> str:
         """What each process of the family is at: its command and its state, and what the threads of a JVM wait for."""
-        told = []
+        lines = []
         for pid in self.family():
             command = command_line(pid)
-            told.append(f"process {pid} ({_state(pid)}): {command[-300:]}")
+            lines.append(f"process {pid} ({_state(pid)}): {command[-300:]}")
             if "java" in command.partition(" ")[0] and (jstack := shutil.which("jstack")):
                 with suppress(subprocess.TimeoutExpired):
                     dump = subprocess.run(  # noqa: S603
                         [jstack, str(pid)], capture_output=True, text=True, timeout=30, check=False
                     )
-                    told.append((dump.stdout + dump.stderr)[-20_000:])
-        return "\n".join(told)
+                    lines.append((dump.stdout + dump.stderr)[-20_000:])
+        return "\n".join(lines)
 
     def succeed(self, timeout: float = _HANGS_S) -> str:
         """Wait for its end, for so many seconds, which must be a good one; its output. Raises `AssertionError`."""
@@ -227,12 +227,12 @@ def _state(pid: int) -> str:
 
 def marked(name: str, value: str) -> list[int]:
     """Living processes with that in their environment."""
-    wanted, found = f"{name}={value}".encode(), []
+    variable, pids = f"{name}={value}".encode(), []
     for pid, _ in _living():
         with suppress(OSError):
-            if wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                found.append(pid)
-    return found
+            if variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                pids.append(pid)
+    return pids
 
 
 def descendants(pid: int) -> list[int]:
@@ -240,13 +240,13 @@ def descendants(pid: int) -> list[int]:
     children: dict[int, list[int]] = defaultdict(list)
     for process, parent in _living():
         children[parent].append(process)
-    found: list[int] = []
+    pids: list[int] = []
     waiting = [pid]
     while waiting:
         more = children[waiting.pop()]
-        found += more
+        pids += more
         waiting += more
-    return found
+    return pids
 
 
 def command_line(pid: int) -> str:

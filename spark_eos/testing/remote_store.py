@@ -72,10 +72,10 @@ class RemoteStore(WrappedStore):
             self.requests.clear()
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        found = [*self.inner.list(prefix)]
-        for _ in range(0, max(len(found), 1), PAGE):
+        infos = [*self.inner.list(prefix)]
+        for _ in range(0, max(len(infos), 1), PAGE):
             time.sleep(self._request("LIST", prefix))
-        return iter(found)
+        return iter(infos)
 
     def ensure_durable(self, name: str) -> None:
         """Nothing: an object store shows only what is durable."""

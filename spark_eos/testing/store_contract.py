@@ -134,7 +134,7 @@ class StoreContract(UploadContract):
 
     def test_an_object_is_whole_as_soon_as_it_is_there(self, store: Store) -> None:
         size = 1 << 20
-        seen: set[int] = set()
+        sizes: set[int] = set()
         written = threading.Event()
 
         def write() -> None:
@@ -149,10 +149,10 @@ class StoreContract(UploadContract):
             while not last:
                 last = written.is_set()
                 for name in contents(store):
-                    seen.update({store.size(name), store.read(name).size})
+                    sizes.update({store.size(name), store.read(name).size})
 
         assert not any(together(lambda i: watch() if i else write(), threads=2))
-        assert seen == {size}
+        assert sizes == {size}
         assert len(contents(store)) == 10
 
     # -- Read -------------------------------------------------------------------------------------------
@@ -177,9 +177,9 @@ class StoreContract(UploadContract):
     )
     def test_ranges_are_clipped(self, store: Store, offset: int, length: int | None, expected: bytes) -> None:
         store.create("digits", b"0123456789")
-        found = store.read("digits", offset, length)
-        assert isinstance(found, pa.Buffer)
-        assert found.to_pybytes() == expected
+        buffer = store.read("digits", offset, length)
+        assert isinstance(buffer, pa.Buffer)
+        assert buffer.to_pybytes() == expected
 
     def test_negative_ranges_are_refused(self, store: Store) -> None:
         store.create("a", b"0123")
@@ -189,10 +189,10 @@ class StoreContract(UploadContract):
 
     def test_what_was_read_outlives_the_object(self, store: Store) -> None:
         store.create("a", b"kept")
-        found = store.read("a", 1)
+        buffer = store.read("a", 1)
         store.overwrite("a", b"new!")
         store.delete("a")
-        assert found.to_pybytes() == b"ept"
+        assert buffer.to_pybytes() == b"ept"
 
     def test_missing_objects(self, store: Store) -> None:
         store.create("there", b"1")

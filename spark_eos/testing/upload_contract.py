@@ -19,9 +19,9 @@ UPLOAD_END = "stop"
 
 def contents(store: Store, prefix: str = "") -> dict[str, int]:
     """Names and sizes of what ``store`` lists, each name once."""
-    found = [*store.list(prefix)]
-    names = {info.name: info.size for info in found}
-    assert len(names) == len(found)
+    infos = [*store.list(prefix)]
+    names = {info.name: info.size for info in infos}
+    assert len(names) == len(infos)
     return names
 
 

@@ -297,7 +297,7 @@ def test_labels():
 
 
 def test_the_share_of_what_is_dirty():
-    world = made(min_cleanable_dirty_ratio=0.5)
+    world = made(min_cleanable_dirty_ratio=0.5, compression_type="none")
     for number in range(20):
         world.append((b"k%d" % number, b"x" * 1000))
     seal(world)

@@ -120,7 +120,7 @@ MUTANTS = (
     Mutant(
         "copy-in-use-is-never-finished",
         _COPYING,
-        "    if snapshot is not None and any(name.startswith(paths.SNAPSHOTS) for name in there):\n",
+        "    if snapshot is not None and any(name.startswith(paths.SNAPSHOTS) for name in existing):\n",
         "    if False:\n",
         "a copy that was stopped before entry 0, and is in use, is refused for ever",
         ("tests/maintenance/test_copying.py",),
@@ -136,7 +136,7 @@ MUTANTS = (
     Mutant(
         "copy-with-what-others-left",
         _COPYING,
-        "        _check_unfinished(target, *(name for name in there if name not in names))",
+        "        _check_unfinished(target, *(name for name in existing if name not in names))",
         "        _check_unfinished(target)",
         "an entry that is none of the copy's lies behind its end",
         _OF_SLEEP,

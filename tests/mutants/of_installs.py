@@ -13,8 +13,8 @@ MUTANTS = (
     Mutant(
         "old-package-is-loaded",
         _LOADING,
-        "_release(found) < _release(least[1])",
-        "_release(found) < ()",
+        "_release(version) < _release(least[1])",
+        "_release(version) < ()",
         "a package that is too old for its extra is loaded, and fails somewhere inside",
         _OF_LOADING,
     ),

@@ -96,8 +96,8 @@ MUTANTS = (
     Mutant(
         "keys-as-python-has-them",
         "spark_eos/maintenance/cleaner.py",
-        "        parts = [_bytes(pa.concat_arrays(one.chunks)) if one.chunks else [] for one in found]",
-        "        parts = [[repr(row).encode() for row in one.to_pylist()] for one in found]",
+        "        parts = [_bytes(pa.concat_arrays(column.chunks)) if column.chunks else [] for column in columns]",
+        "        parts = [[repr(row).encode() for row in column.to_pylist()] for column in columns]",
         "compaction stops at a key that Python does not have",
         ("tests/log/test_hostile_files.py",),
     ),

@@ -111,7 +111,7 @@ MUTANTS = (
     Mutant(
         "the-winner-hears-nothing",
         f"{_MACHINES}/channel.py",
-        "        return self._seen not in (None, before)\n",
+        "        return self._last_beat not in (None, before)\n",
         "        return False\n",
         "the quickest process wins every slot against the leader of all others",
         _OF_MACHINES,
@@ -136,7 +136,7 @@ MUTANTS = (
     Mutant(
         "strangers-for-ever",
         "spark_eos/serving/door.py",
-        "        late = [peer for peer, one in self._waiting.items() if one.until <= now]\n",
+        "        late = [peer for peer, stranger in self._waiting.items() if stranger.until <= now]\n",
         "        late = [peer for peer in self._waiting if now == float('inf')]\n",
         "a connection that says nothing stays",
         _OF_THE_DOOR,
@@ -217,8 +217,8 @@ MUTANTS = (
     Mutant(
         "an-older-object-counts",
         f"{_MACHINES}/objects.py",
-        "                newest[found[1]] = max(one, newest.get(found[1], one))\n",
-        "                newest[found[1]] = one\n",
+        "                newest[match[1]] = max(candidate, newest.get(match[1], candidate))\n",
+        "                newest[match[1]] = candidate\n",
         "a machine whose delete is late is not heard: its newest submissions are left out",
         _OF_OBJECTS,
     ),

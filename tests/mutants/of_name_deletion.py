@@ -20,7 +20,7 @@ MUTANTS = (
     Mutant(
         "names-go-at-once",
         _RETIRED,
-        "if one.time_ms <= now_ms - self._after_ms",
+        "if milestone.time_ms <= now_ms - self._after_ms",
         "if True",
         "names of entries are deleted as soon as they are retired",
         _OF_RETIRED,

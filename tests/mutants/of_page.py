@@ -58,7 +58,7 @@ MUTANTS = (
     Mutant(
         "change-is-not-looked-for",
         "spark_eos/extensions/ui/writes/change.py",
-        "    found = None\n    with nullcontext()",
+        "    results = None\n    with nullcontext()",
         "    raise error\n    with nullcontext()",
         "a repeated press of a button is refused, though its first one was done",
         _OF_CHANGES,
@@ -74,7 +74,7 @@ MUTANTS = (
     Mutant(
         "unknown-offsets-shown-as-a-number",
         "spark_eos/extensions/ui/areas/history.py",
-        "if known and action.sources else None",
+        "if is_known and action.sources else None",
         "",
         "of a source that is not of the log the page shows that 0 offsets were read",
         ("tests/extensions/ui/test_query_batches.py",),

@@ -212,7 +212,7 @@ MUTANTS = (
     Mutant(
         "first-seen-not-noted",
         _VACUUM,
-        "            since_ms = seen.get(name, now_ms)",
+        "            since_ms = first_seen.get(name, now_ms)",
         "            since_ms = now_ms",
         "what a table has dropped is never deleted",
         _FILES,

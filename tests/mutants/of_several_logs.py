@@ -223,7 +223,7 @@ MUTANTS = (
     Mutant(
         "same-log-twice",
         _GROUP,
-        "                if log.log_id in known:\n",
+        "                if log.log_id in logs_by_id:\n",
         "                if False:\n",
         "a log and its copy follow one another",
         _CLIENTS,

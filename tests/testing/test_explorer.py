@@ -403,7 +403,7 @@ BUGS = {
         "2 were told that they rolled 0 2",
         (
             commit_all,
-            ("one.discard()\n        raise", "one.discard()\n        return log.state"),
+            ("rewriter.discard()\n        raise", "rewriter.discard()\n        return log.state"),
         ),
     ),
     "rolled records change places": (

@@ -58,7 +58,7 @@ class AIOConsumer(AIOPartitions):
         check_place(type(self).__name__, url, config)
         self._url = url
         self._config = config
-        self._given = settings
+        self._settings = settings
         self._backoff: PollBackoff | None = None
 
     @property
@@ -95,7 +95,9 @@ class AIOConsumer(AIOPartitions):
                 await calls.make(self._start)
             except BaseException:
                 self._calls = None
-                calls.begin(self._close).add_done_callback(lambda done: done.cancelled() or done.exception())
+                calls.begin(self._close).add_done_callback(
+                    lambda closing: closing.cancelled() or closing.exception()
+                )
                 calls.end()
                 raise
 
@@ -176,8 +178,8 @@ class AIOConsumer(AIOPartitions):
         int or None
             The next offset to read; None: nothing is committed.
         """
-        found: int | None = await self._make(lambda: self._consumer.committed(partition))
-        return found
+        offset: int | None = await self._make(lambda: self._consumer.committed(partition))
+        return offset
 
     async def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record of a partition. As `Consumer.position`.
@@ -264,7 +266,7 @@ class AIOConsumer(AIOPartitions):
     # -- Inside -----------------------------------------------------------------------------------------
 
     def _make_consumer(self) -> Consumer:
-        return Consumer(self._url, self._config, **self._given)
+        return Consumer(self._url, self._config, **self._settings)
 
     def _start(self) -> None:
         self._made = self._make_consumer()

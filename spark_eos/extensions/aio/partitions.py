@@ -155,7 +155,7 @@ class AIOPartitions(KafkasCalls):
             Those of `pause` that were not resumed.
         """
         assigned = self._consumer._assigned.copy()  # noqa: SLF001
-        return {at for at, one in assigned.items() if one.paused}
+        return {at for at, assignment in assigned.items() if assignment.paused}
 
     def metrics(self) -> Metrics:
         """Return figures about what was read. As `Consumer.metrics`.

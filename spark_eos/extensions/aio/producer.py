@@ -283,22 +283,22 @@ class AIOProducer(KafkasCalls):
 def _of_loop(future: Future[RecordMetadata], *, is_told: bool) -> asyncio.Future[RecordMetadata]:
     """The same for the event loop. Cancelling it leaves the record. ``is_told``: another call raises its error."""
     loop = asyncio.get_running_loop()
-    found: asyncio.Future[RecordMetadata] = loop.create_future()
+    loop_future: asyncio.Future[RecordMetadata] = loop.create_future()
 
     def settle() -> None:
-        if found.done():
+        if loop_future.done():
             return
         error = future.exception()
         if error is None:
-            found.set_result(future.result())
+            loop_future.set_result(future.result())
         else:
-            found.set_exception(error)
+            loop_future.set_exception(error)
             if is_told:
-                found.exception()  # Else the loop reports a future that was never looked at.
+                loop_future.exception()  # Else the loop reports a future that was never looked at.
 
     def settled(_: Future[RecordMetadata]) -> None:
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle)
 
     future.add_done_callback(settled)
-    return found
+    return loop_future

@@ -52,33 +52,33 @@ def keys(
     from spark_eos.extensions.encryption.in_use import keys_in_use
 
     log = open_log(url, command_config)
-    found = keys_in_use(log, *(key or ()))
+    uses = keys_in_use(log, *(key or ()))
     if as_json:
-        for one in found:
-            print_json({**one._asdict(), "may_be_destroyed": one.may_be_destroyed if one.key_id else None})
+        for use in uses:
+            print_json({**use._asdict(), "may_be_destroyed": use.may_be_destroyed if use.key_id else None})
     else:
         print_table(
             KEYS,
             [
-                [one.key_id or "(plain files)", *one[1:4], one.may_be_destroyed if one.key_id else None]
-                for one in found
+                [use.key_id or "(plain files)", *use[1:4], use.may_be_destroyed if use.key_id else None]
+                for use in uses
             ],
         )
         if log.state.encrypted_at < 0:
             print("the log is not encrypted")
-    _refuse_unknown(log, found)
+    _refuse_unknown(log, uses)
 
 
-def _refuse_unknown(log: Log, found: list[KeyUse]) -> None:
+def _refuse_unknown(log: Log, uses: list[KeyUse]) -> None:
     """End with an error for keys of which nothing is known: who destroys the one that was meant loses the log."""
-    known = {one.key_id for one in found if one.key_id and (one.files or one.is_known)}
-    known |= {log.state.encryption_key_id} - {""}
-    for one in found:
-        if one.key_id and one.key_id not in known:
+    key_ids = {use.key_id for use in uses if use.key_id and (use.files or use.is_known)}
+    key_ids |= {log.state.encryption_key_id} - {""}
+    for use in uses:
+        if use.key_id and use.key_id not in key_ids:
             raise InvalidRequestError(
-                f"--key {one.key_id!r}: no file has this key, and {log.url} does not know it "
-                f"({suggestion(one.key_id, sorted(known))}). A key that no file has any more is known if the keys that "
-                "are given have it (encryption.keys in --command-config). Destroy none before"
+                f"--key {use.key_id!r}: no file has this key, and {log.url} does not know it "
+                f"({suggestion(use.key_id, sorted(key_ids))}). A key that no file has any more is known if the keys "
+                "that are given have it (encryption.keys in --command-config). Destroy none before"
             )
 
 
@@ -100,8 +100,8 @@ def rotate(
     log = open_log(url, command_config)
     for name in topic or ():
         log.topic(name)
-    done = KeyRotator(log, topic or None).run()
-    count, size = len(done), sum(one.bytes_before for one in done)
+    steps = KeyRotator(log, topic or None).run()
+    count, size = len(steps), sum(step.bytes_before for step in steps)
     if as_json:
         print_json({"steps": count, "bytes": size, "key_id": log.store.encryption_key_id})
         return

@@ -162,22 +162,22 @@ class ChunkSealer:
 
     def __init__(self, cipher: FileCipher) -> None:
         self._cipher = cipher
-        self._kept = bytearray()
+        self._pending = bytearray()
         self._number = 0
 
     def add(self, data: memoryview) -> Iterator[bytes]:
         """The chunks that are whole, and certainly not the last one."""
-        self._kept += data
-        whole = max(len(self._kept) - 1, 0) // CHUNK
+        self._pending += data
+        whole = max(len(self._pending) - 1, 0) // CHUNK
         for at in range(whole):
-            piece = bytes(self._kept[at * CHUNK : (at + 1) * CHUNK])
+            piece = bytes(self._pending[at * CHUNK : (at + 1) * CHUNK])
             yield self._cipher.seal(self._number, piece, is_last=False)
             self._number += 1
-        del self._kept[: whole * CHUNK]
+        del self._pending[: whole * CHUNK]
 
     def end(self) -> bytes:
         """The last chunk."""
-        return self._cipher.seal(self._number, self._kept, is_last=True)
+        return self._cipher.seal(self._number, self._pending, is_last=True)
 
 
 def _corrupt(name: str, problem: str) -> CorruptRecordError:

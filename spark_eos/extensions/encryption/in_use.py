@@ -39,8 +39,8 @@ class KeyUse(NamedTuple):
         return "after vacuum" if self.files == self.unreferenced else "no"
 
 
-def keys_in_use(log: Log, *asked: str) -> list[KeyUse]:
-    """The keys of all data files that are there, those of ``asked`` also if no file has them. Needs no key.
+def keys_in_use(log: Log, *key_ids: str) -> list[KeyUse]:
+    """The keys of all data files that are there, those of ``key_ids`` also if no file has them. Needs no key.
 
     Of a key that no file has any more it is known that it was one of this log's if the log was encrypted with it first,
     or if the keys with which the log was opened have it. Another one may be mistyped.
@@ -50,19 +50,21 @@ def keys_in_use(log: Log, *asked: str) -> list[KeyUse]:
     # The files first: what is committed meanwhile is referred to by the state that is read after them.
     store = as_stored(log.store)
     segments = (info for info in store.list(paths.TABLES) if paths.is_segment(info.name))
-    there = [*chain(store.list(paths.DATA), segments)]
+    infos = [*chain(store.list(paths.DATA), segments)]
     state = log.follow()
     needed = {*data_files(state, log.load)}
-    found: dict[str | None, KeyUse] = {one: KeyUse(one, is_known=_is_known(log, one)) for one in asked}
-    for info in there:
+    uses: dict[str | None, KeyUse] = {
+        key_id: KeyUse(key_id, is_known=_is_known(log, key_id)) for key_id in key_ids
+    }
+    for info in infos:
         try:
             key_id = store.key_of(info.name)
         except ObjectNotFoundError:  # Vacuum was there.
             continue
-        known = found.get(key_id) or KeyUse(key_id)
-        unreferenced = known.unreferenced + (info.name not in needed)
-        found[key_id] = KeyUse(key_id, known.files + 1, known.bytes + info.size, unreferenced)
-    return sorted(found.values(), key=lambda one: one.key_id or "")
+        use = uses.get(key_id) or KeyUse(key_id)
+        unreferenced = use.unreferenced + (info.name not in needed)
+        uses[key_id] = KeyUse(key_id, use.files + 1, use.bytes + info.size, unreferenced)
+    return sorted(uses.values(), key=lambda use: use.key_id or "")
 
 
 def _is_known(log: Log, key_id: str) -> bool:

@@ -41,14 +41,14 @@ class _Keys:
 
     def key(self, key_id: str) -> bytes | None:
         """As `KeyProvider.key`. Looked up each time: a key that was added is there at once."""
-        found: object = None
+        keys: object = None
         try:
-            found = json.loads(self._text())
+            keys = json.loads(self._text())
         except ValueError:  # Its text would show what is there.
-            found = None
-        if not isinstance(found, dict):
+            keys = None
+        if not isinstance(keys, dict):
             raise ConfigError(f'keys in {self._place}: not a JSON object {{"id": "32 bytes in Base64"}}')
-        text = found.get(key_id)
+        text = keys.get(key_id)
         if text is None:
             return None
         try:
@@ -96,15 +96,15 @@ def open_keys(reference: str) -> KeyProvider:
 
     Raises `ConfigError`, which does not quote the reference: it may be a key that was given by mistake.
     """
-    scheme, _, rest = reference.partition(":")
-    if scheme == "file" and rest:
-        return FileKeys(rest)
-    if scheme == "env" and rest:
-        return EnvironmentKeys(rest)
+    scheme, _, target = reference.partition(":")
+    if scheme == "file" and target:
+        return FileKeys(target)
+    if scheme == "env" and target:
+        return EnvironmentKeys(target)
     if not _MODULE.fullmatch(reference):
         raise ConfigError(f"the reference to encryption keys has another form; {_EXPECTED}")
     try:
-        found: object = import_module(scheme)
+        provider: object = import_module(scheme)
     except Exception as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is not None and f"{scheme}.".startswith(f"{missing}."):
@@ -114,13 +114,13 @@ def open_keys(reference: str) -> KeyProvider:
             "that has these settings"
         ) from error
     try:
-        for part in rest.split("."):
-            found = getattr(found, part)
+        for part in target.split("."):
+            provider = getattr(provider, part)
     except AttributeError:
         raise ConfigError(f"the reference to encryption keys names nothing; {_EXPECTED}") from None
-    if not callable(getattr(found, "key", None)):
+    if not callable(getattr(provider, "key", None)):
         raise ConfigError(f"encryption keys: {reference} has no method key(key_id)")
-    return found  # type: ignore[return-value]
+    return provider  # type: ignore[return-value]
 
 
 def check_key_id(key_id: str) -> None:

@@ -45,7 +45,7 @@ class KeyRotator(Roller):
                     span.append(page)
                 elif span:
                     break
-                if sum(one.bytes for one in span) >= limit:
+                if sum(page.bytes for page in span) >= limit:
                     break
             if span:
                 yield topic, number, partition, tuple(span)

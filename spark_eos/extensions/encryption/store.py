@@ -72,7 +72,7 @@ class EncryptedStore(EncryptingStore):
         self.settings = inner.settings
         self.requests_are_free = inner.requests_are_free
         self.has_exact_conflicts = inner.has_exact_conflicts
-        self._known: OrderedDict[str, FileCipher | None] = OrderedDict()
+        self._ciphers: OrderedDict[str, FileCipher | None] = OrderedDict()
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -151,15 +151,15 @@ class EncryptedStore(EncryptingStore):
         if length == 0:
             return pa.py_buffer(b"")
         first, skipped = divmod(offset, CHUNK)
-        start, asked = HEADER + first * SEALED, None
+        start, requested = HEADER + first * SEALED, None
         if length is not None:
-            asked = (-(-(skipped + length) // CHUNK)) * SEALED + 1
-        data = as_bytes_view(self.inner.read(name, start, asked))
+            requested = (-(-(skipped + length) // CHUNK)) * SEALED + 1
+        data = as_bytes_view(self.inner.read(name, start, requested))
         if not data:
             if not first:
                 raise ValueError("it ends after its header")
             return pa.py_buffer(b"")
-        goes_on = asked is not None and len(data) == asked
+        goes_on = requested is not None and len(data) == requested
         if goes_on:
             data = data[:-1]
         pieces = range(0, len(data), SEALED)
@@ -173,39 +173,39 @@ class EncryptedStore(EncryptingStore):
         )
         whole = pa.py_buffer(opened)
         skipped = min(skipped, whole.size)
-        rest = whole.size - skipped
-        return whole.slice(skipped, rest if length is None else min(length, rest))
+        available = whole.size - skipped
+        return whole.slice(skipped, available if length is None else min(length, available))
 
     def size(self, name: str) -> int:
         stored = self.inner.size(name)
         if self._cipher(name) is None:
             return stored
-        chunks, rest = divmod(stored - HEADER, SEALED)
-        if stored < HEADER + TAG or 0 < rest < TAG:
+        chunks, remainder = divmod(stored - HEADER, SEALED)
+        if stored < HEADER + TAG or 0 < remainder < TAG:
             raise CorruptRecordError(
                 f"encrypted file {name!r}: it ends after {stored} bytes; restore the file from a backup"
             )
-        return chunks * CHUNK + (rest - TAG if rest else 0)
+        return chunks * CHUNK + (remainder - TAG if remainder else 0)
 
     def _cipher(self, name: str) -> FileCipher | None:
         """That of the file; None if it is not encrypted."""
         if not is_encrypted_name(name):
             return None
         with self._lock:
-            if name in self._known:
-                self._known.move_to_end(name)
-                return self._known[name]
+            if name in self._ciphers:
+                self._ciphers.move_to_end(name)
+                return self._ciphers[name]
         header = bytes(self.inner.read(name, 0, HEADER))
-        found = open_file(name, header, self.keys) if is_encrypted(header) else None
+        cipher = open_file(name, header, self.keys) if is_encrypted(header) else None
         with self._lock:
-            self._known[name] = found
-            while len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
-        return found
+            self._ciphers[name] = cipher
+            while len(self._ciphers) > _REMEMBERED:
+                self._ciphers.popitem(last=False)
+        return cipher
 
     def _forget(self, name: str) -> None:
         with self._lock:
-            self._known.pop(name, None)
+            self._ciphers.pop(name, None)
 
     def around(self, inner: Store) -> Store:
         return EncryptedStore(inner, self.keys, self.encryption_key_id)
@@ -219,7 +219,7 @@ class EncryptedStore(EncryptingStore):
             return self
         twin = EncryptedStore(inner, self.keys, self.encryption_key_id)
         twin.settings = self.settings
-        twin._known, twin._lock = self._known, self._lock  # A file has one header, wherever it is.
+        twin._ciphers, twin._lock = self._ciphers, self._lock  # A file has one header, wherever it is.
         return twin
 
     def key_of(self, name: str) -> str | None:

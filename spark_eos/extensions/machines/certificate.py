@@ -29,9 +29,9 @@ def new_identity(host: str) -> Identity:
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "spark_eos group commit")])
     now = dt.datetime.now(dt.timezone.utc)
     try:
-        there: x509.GeneralName = x509.IPAddress(ipaddress.ip_address(host))
+        address: x509.GeneralName = x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
-        there = x509.DNSName(host)
+        address = x509.DNSName(host)
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -40,7 +40,7 @@ def new_identity(host: str) -> Identity:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _VALID)
         .not_valid_after(now + _VALID)
-        .add_extension(x509.SubjectAlternativeName([there]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())

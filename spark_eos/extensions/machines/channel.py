@@ -134,7 +134,7 @@ class MachinesChannel(GroupChannel):
         self._visit_s = now() + VISIT_S
         self._glance: Future[Hint | None] | None = None
         """A look at the hint that is under way."""
-        self._seen: tuple[str, int] | None = None
+        self._last_beat: tuple[str, int] | None = None
         """Leader and beat in the hint, as it was read last."""
 
     def forked(self) -> None:
@@ -171,7 +171,7 @@ class MachinesChannel(GroupChannel):
                 return False
             if hint is None or self._begun >= 5:
                 host.hint = replace(host.hint, beat=host.hint.beat + (self._begun >= 5))
-                self._seen = host.hint.leader, host.hint.beat
+                self._last_beat = host.hint.leader, host.hint.beat
                 self._aside(partial(self._hints.write, host.hint))
                 if self._collector is not None:
                     self._collector.look()
@@ -187,7 +187,7 @@ class MachinesChannel(GroupChannel):
         if now < self._look_s:
             return False
         self._look_s = now + LOOK_S * (0.5 + self._chance())
-        self._failed = {one: at for one, at in self._failed.items() if now - at < FORGIVEN_S}
+        self._failed = {leader: at for leader, at in self._failed.items() if now - at < FORGIVEN_S}
         hint = self._note(self._hints.read())
         if hint is not None and self._may_be_alive(hint, now):
             return self._peer is not None
@@ -202,7 +202,7 @@ class MachinesChannel(GroupChannel):
             return False
         host = self._listen()
         if host is not None:
-            self._seen, self._glance = (host.hint.leader, host.hint.beat), None
+            self._last_beat, self._glance = (host.hint.leader, host.hint.beat), None
             if not self._hints.write(host.hint):
                 host.close()
                 return False
@@ -258,7 +258,7 @@ class MachinesChannel(GroupChannel):
     def _note(self, hint: Hint | None) -> Hint | None:
         self._glance = None
         self._visit_s = self._now() + VISIT_S
-        self._seen = None if hint is None else (hint.leader, hint.beat)
+        self._last_beat = None if hint is None else (hint.leader, hint.beat)
         return hint
 
     def _is_waited_for(self) -> bool:
@@ -267,9 +267,9 @@ class MachinesChannel(GroupChannel):
             self._glance = self._aside(self._hints.read)
         if self._glance is None or not self._glance.done():
             return False
-        before = self._seen
+        before = self._last_beat
         self._note(self._glance.result())
-        return self._seen not in (None, before)
+        return self._last_beat not in (None, before)
 
     def release_lead(self) -> None:
         self._speaks = False
@@ -375,16 +375,16 @@ class MachinesChannel(GroupChannel):
             self._news_s = self._now()
             self._left_out += 1
 
-    def _exchange(self, peer: Peer, known: int) -> None:
+    def _exchange(self, peer: Peer, seq: int) -> None:
         assert self._own is not None
-        answer: Answer | None = peer.exchange(encode_bundle([self._own, *self._local.submissions()]), known)
+        answer: Answer | None = peer.exchange(encode_bundle([self._own, *self._local.submissions()]), seq)
         now = self._now()
         if answer is None or not answer.leads:
             self._lose(gone=answer is not None)
             return
         self._answers += 1
         if self._is_by_objects:
-            self._newest, self._is_news = known + self._stride, True
+            self._newest, self._is_news = seq + self._stride, True
             self._stride = min(2 * self._stride, REACH)
             if self._left_out > OBJECT_PATIENCE and now - self._given_s > OBJECT_WAITS_S:
                 self._no_objects = {self._leader: now}
@@ -392,9 +392,9 @@ class MachinesChannel(GroupChannel):
             elif now - self._news_s > OBJECT_SILENT_S:
                 self._lose(gone=False)
             return
-        if answer.newest > known:
+        if answer.newest > seq:
             self._newest, self._is_news, self._news_s = answer.newest, True, now
             # What a process submits that is far behind may be too old.
-            self._left_out += answer.newest <= known + 2
+            self._left_out += answer.newest <= seq + 2
         if self._left_out > PATIENCE or now - self._news_s > SILENT_S:
             self._lose(gone=False)

@@ -35,9 +35,9 @@ class HttpsPeer:
             trust_env=False,
         )
 
-    def exchange(self, bundle: bytes, known: int) -> Answer | None:
+    def exchange(self, bundle: bytes, seq: int) -> Answer | None:
         try:
-            with self._client.stream("POST", PATH, content=bundle, headers={KNOWN: str(known)}) as response:
+            with self._client.stream("POST", PATH, content=bundle, headers={KNOWN: str(seq)}) as response:
                 if response.status_code != httpx.codes.OK:
                     return None
                 body = b""

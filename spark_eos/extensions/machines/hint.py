@@ -60,15 +60,15 @@ def decode_hint(data: bytes) -> Hint | None:
     if len(data) > _MAX_BYTES:
         return None
     try:
-        found = json.loads(data)
-        if found.pop("version") != _VERSION:
+        fields = json.loads(data)
+        if fields.pop("version") != _VERSION:
             return None
-        hint = Hint(**found)
+        hint = Hint(**fields)
     except (ValueError, TypeError, AttributeError, KeyError):
         return None
     texts = (hint.leader, hint.host, hint.certificate, hint.token)
     fits = (
-        all(isinstance(one, str) for one in texts)
+        all(isinstance(text, str) for text in texts)
         and type(hint.port) is int
         and 0 <= hint.port < 65_536
         and type(hint.beat) is int

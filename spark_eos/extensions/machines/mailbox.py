@@ -47,11 +47,11 @@ class Mailbox:
                 self._forget(now)
                 if len(self._bundles) >= MAX_MEMBERS:
                     return False
-            found = decode_bundle(body)
-            if found is None:
+            submissions = decode_bundle(body)
+            if submissions is None:
                 return False
-            self._bundles[member] = now, body, found
-            self.arrivals += bool(found)
+            self._bundles[member] = now, body, submissions
+            self.arrivals += bool(submissions)
             return True
 
     def answer(self) -> Answer:
@@ -63,7 +63,7 @@ class Mailbox:
         """What members have submitted, each member's in turn."""
         with self._lock:
             self._forget(self._now())
-            return [one for _, _, found in self._bundles.values() for one in found]
+            return [submission for _, _, submissions in self._bundles.values() for submission in submissions]
 
     def note_lead(self) -> None:
         """The leader begins an entry."""

@@ -32,10 +32,10 @@ class Answer(NamedTuple):
 class Peer(Protocol):
     """The way to a leader. Nothing raises."""
 
-    def exchange(self, bundle: bytes, known: int) -> Answer | None:
+    def exchange(self, bundle: bytes, seq: int) -> Answer | None:
         """Let the leader have these submissions in place of those before; None if it did not answer.
 
-        It answers when it has created an entry after ``known``, or a moment later.
+        It answers when it has created an entry after ``seq``, or a moment later.
         """
 
     def close(self) -> None:
@@ -45,22 +45,22 @@ class Peer(Protocol):
 def encode_bundle(submissions: Sequence[bytes]) -> bytes:
     """All submissions of a machine, as one body; those that do not fit any more are left out."""
     body = bytearray()
-    for one in submissions:
-        if len(body) + _LENGTH + len(one) <= MAX_BODY_BYTES:
-            body += len(one).to_bytes(_LENGTH, "big") + one
+    for submission in submissions:
+        if len(body) + _LENGTH + len(submission) <= MAX_BODY_BYTES:
+            body += len(submission).to_bytes(_LENGTH, "big") + submission
     return bytes(body)
 
 
 def decode_bundle(body: bytes) -> list[bytes] | None:
     """What `encode_bundle` was given; None if it is anything else."""
-    found, at = list[bytes](), 0
+    submissions, at = list[bytes](), 0
     while at < len(body):
         begin = at + _LENGTH
         at = begin + int.from_bytes(body[at:begin], "big")
         if at > len(body) or begin > len(body):
             return None
-        found.append(body[begin:at])
-    return found
+        submissions.append(body[begin:at])
+    return submissions
 
 
 def encode_answer(answer: Answer) -> bytes:
@@ -71,7 +71,7 @@ def encode_answer(answer: Answer) -> bytes:
 def decode_answer(body: bytes) -> Answer | None:
     """What `encode_answer` was given; None if it is anything else."""
     try:
-        found = Answer(**json.loads(body))
+        answer = Answer(**json.loads(body))
     except (ValueError, TypeError):
         return None
-    return found if type(found.newest) is int and type(found.leads) is bool else None
+    return answer if type(answer.newest) is int and type(answer.leads) is bool else None

@@ -57,23 +57,23 @@ class ObjectPeer:
         """The bundle that was written last, what was known then, and when that was."""
         self._writing: Future[bool] | None = None
 
-    def exchange(self, bundle: bytes, known: int) -> Answer | None:
+    def exchange(self, bundle: bytes, seq: int) -> Answer | None:
         if self._writing is not None and self._writing.done():
             if not self._writing.result():
                 return None
             self._writing = None
-        if self._writing is None and self._is_due(bundle, known):
+        if self._writing is None and self._is_due(bundle, seq):
             before = self._name() if self._count else None
             self._count += 1
             self._writing = self._aside(partial(_replace, self._store, before, self._name(), bundle))
-            self._written = bundle, known, self._now()
-        return Answer(known + 1, leads=True)
+            self._written = bundle, seq, self._now()
+        return Answer(seq + 1, leads=True)
 
-    def _is_due(self, bundle: bytes, known: int) -> bool:
+    def _is_due(self, bundle: bytes, seq: int) -> bool:
         if self._written is None:
             return True
         written, at, since = self._written
-        return bundle != written and (known > at or self._now() - since >= REWRITE_S)
+        return bundle != written and (seq > at or self._now() - since >= REWRITE_S)
 
     def close(self) -> None:
         if self._written is not None:
@@ -90,7 +90,7 @@ class Collector:
         self._store = store
         self._now = now
         self._aside = aside
-        self._known: dict[str, float] | None = None
+        self._first_seen: dict[str, float] | None = None
         """All objects that it has seen, and since when."""
         self._looking: Future[dict[str, bytes]] | None = None
         self._is_asked = False
@@ -118,34 +118,34 @@ class Collector:
     def _look(self) -> dict[str, bytes]:
         now = self._now()
         listed = [
-            (found, info)
+            (match, info)
             for info in itertools.islice(self._store.list(REQUESTS), MAX_OBJECTS)
-            if (found := _NAME.fullmatch(info.name))
+            if (match := _NAME.fullmatch(info.name))
         ]
-        before = self._known
-        self._known = {info.name: (before or {}).get(info.name, now) for _, info in listed}
-        for name, since in self._known.items():
+        before = self._first_seen
+        self._first_seen = {info.name: (before or {}).get(info.name, now) for _, info in listed}
+        for name, since in self._first_seen.items():
             if now - since > LEFTOVER_S:
                 _delete(self._store, name)
         if before is None:
             return {}
         newest = dict[str, tuple[int, str]]()
-        for found, info in listed:
+        for match, info in listed:
             if info.name not in before and info.size <= MAX_BODY_BYTES:
-                one = int(found[2]), info.name
-                newest[found[1]] = max(one, newest.get(found[1], one))
+                candidate = int(match[2]), info.name
+                newest[match[1]] = max(candidate, newest.get(match[1], candidate))
         names = {member: name for member, (_, name) in newest.items()}
         return self._read(names)
 
     def _read(self, names: dict[str, str]) -> dict[str, bytes]:
-        found = dict[str, bytes]()
+        bodies = dict[str, bytes]()
         left = iter(names.items())
         while some := list(itertools.islice(left, _AT_A_TIME)):
             reading = [(member, self._aside(partial(self._store.read, name))) for member, name in some]
             for member, body in reading:
                 with suppress(EosLogError):
-                    found[member] = body.result().to_pybytes()
-        return found
+                    bodies[member] = body.result().to_pybytes()
+        return bodies
 
 
 class RequestObjects:

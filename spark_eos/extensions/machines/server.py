@@ -123,8 +123,8 @@ def _application(mailbox: Mailbox, token: str, admit: Callable[[Peer], bool]) ->
             return Response(status_code=401)
         if request.client is None or not admit((request.client.host, request.client.port)):
             return Response(status_code=503)
-        member, known = request.headers.get(MEMBER, ""), request.headers.get(KNOWN, "")
-        if not _MEMBER.fullmatch(member) or not _KNOWN.fullmatch(known):
+        member, seq = request.headers.get(MEMBER, ""), request.headers.get(KNOWN, "")
+        if not _MEMBER.fullmatch(member) or not _KNOWN.fullmatch(seq):
             return Response(status_code=400)
         try:
             body = await asyncio.wait_for(_body(request), STRANGER_S)
@@ -134,7 +134,7 @@ def _application(mailbox: Mailbox, token: str, admit: Callable[[Peer], bool]) ->
             return Response(status_code=413)
         if not mailbox.put(member, body):
             return Response(status_code=503)
-        await news.after(int(known))
+        await news.after(int(seq))
         return Response(encode_answer(mailbox.answer()), media_type="application/json")
 
     return Starlette(routes=[Route(PATH, exchange, methods=["POST"])])
@@ -167,12 +167,12 @@ class _News:
         self._event.set()
         self._event = asyncio.Event()
 
-    async def after(self, known: int) -> None:
-        """Return when there is an entry after ``known``, or the leader leads no more, or after a moment."""
+    async def after(self, seq: int) -> None:
+        """Return when there is an entry after ``seq``, or the leader leads no more, or after a moment."""
         self._loop = asyncio.get_running_loop()
         event = self._event
         answer = self._mailbox.answer()
-        if answer.newest > known or not answer.leads:
+        if answer.newest > seq or not answer.leads:
             return
         try:
             await asyncio.wait_for(event.wait(), HEARD_S)

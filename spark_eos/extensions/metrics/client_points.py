@@ -28,9 +28,9 @@ _numbers_lock = Lock()
 
 def _name(settings: Mapping[str, object], kind: str) -> str:
     """What tells this client from others of the process: as Kafka names those without a ``client.id``."""
-    given = settings["client.id"] or settings.get("transactional.id")
-    if given:
-        return str(given)
+    client_id = settings["client.id"] or settings.get("transactional.id")
+    if client_id:
+        return str(client_id)
     with _numbers_lock:
         return f"{kind}-{next(_numbers)}"
 

@@ -30,13 +30,13 @@ class Snapshots:
         """The points about snapshots and entries. Raises what the store raises."""
         state = log.state
         names = (paths.snapshot_seq(info.name) for info in log.store.list(paths.SNAPSHOTS))
-        found = [seq for seq in names if seq is not None]
-        newest = max(found, default=0)
+        seqs = [seq for seq in names if seq is not None]
+        newest = max(seqs, default=0)
         if self._made_ms is None or newest != self._seq:
             self._seq, self._made_ms = newest, _time_of(log, newest, state)
         if self._horizon is None:
             self._horizon = Horizon(log.store)
-        limit = retirable(state, newest, self._horizon.floor(state, found))
+        limit = retirable(state, newest, self._horizon.floor(state, seqs))
         unretired = Retirer(log.store).left(state, limit)
         points = [
             point("eoslog.maintenance.unsealed_entries", max(state.seq - newest, 0), label),
@@ -63,8 +63,8 @@ def _time_of(log: Log, seq: int, state: State) -> int | None:
 
 def garbage(log: Log, label: str) -> list[Point]:
     """What a vacuum would delete now. It lists all files and reads all index pages. Raises what the store raises."""
-    found = Vacuum(log, heartbeat_name=heartbeat_name).look()
+    leftovers = Vacuum(log, heartbeat_name=heartbeat_name).look()
     return [
-        point("eoslog.maintenance.garbage.objects", len(found), label),
-        point("eoslog.maintenance.garbage.size", sum(one.size for one in found), label),
+        point("eoslog.maintenance.garbage.objects", len(leftovers), label),
+        point("eoslog.maintenance.garbage.size", sum(leftover.size for leftover in leftovers), label),
     ]

@@ -36,8 +36,10 @@ class EntryCounts:
     def forget(self, state: State) -> None:
         """Drop the counts of topics that were deleted."""
         if len(self.topics) > len(state.topics):
-            known = {topic.topic_id for topic in state.topics.values()}
-            self.topics = {topic_id: counts for topic_id, counts in self.topics.items() if topic_id in known}
+            topic_ids = {topic.topic_id for topic in state.topics.values()}
+            self.topics = {
+                topic_id: counts for topic_id, counts in self.topics.items() if topic_id in topic_ids
+            }
 
     def apply(self, state: State, entry: Entry) -> tuple[State, tuple[Outcome, ...]]:
         """The state after ``entry``, and the outcome of each of its requests."""
@@ -61,7 +63,7 @@ class EntryCounts:
                     self.transactions["commit" if commit else "abort"] += 1
             for action, result in zip(request.actions, outcome.results, strict=True):
                 if isinstance(action, AppendBatches):
-                    self._count(action, all(one.duplicate for one in result))
+                    self._count(action, all(batch.duplicate for batch in result))
         if counts:
             self._counted = entry.seq
             self.grouped += len(entry.requests) if len(entry.requests) > 1 else 0
@@ -80,9 +82,11 @@ class EntryCounts:
 
 def _fencings(before: State, after: State, seq: int) -> int:
     """Those of a request of entry ``seq``. What happens again is one event of the trail, which says how often."""
-    known = {(one.what, one.name, one.writer, one.first_ms): one.times for one in before.trail}
+    earlier_times = {
+        (event.what, event.name, event.writer, event.first_ms): event.times for event in before.trail
+    }
     return sum(
-        one.times - known.get((one.what, one.name, one.writer, one.first_ms), 0)
-        for one in after.trail
-        if one.entry == seq and one.what in {FENCED, TIMED_OUT}
+        event.times - earlier_times.get((event.what, event.name, event.writer, event.first_ms), 0)
+        for event in after.trail
+        if event.entry == seq and event.what in {FENCED, TIMED_OUT}
     )

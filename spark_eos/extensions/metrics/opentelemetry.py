@@ -34,19 +34,19 @@ class Instruments:
     def __init__(self, provider: MeterProvider) -> None:
         meter = provider.get_meter("spark_eos")
         self._sources = Sources()
-        self._found: dict[str, dict[tuple[str, ...], Point]] = {}
+        self._collected: dict[str, dict[tuple[str, ...], Point]] = {}
         self._recorders: dict[str, Any] = {}
         self._observed: list[tuple[Collected, Durations, Callable[[tuple[str, ...], float], None]]] = []
         self._lock = Lock()
-        asked = [metric for metric in METRICS.values() if metric.kind is not Kind.HISTOGRAM]
-        for metric in asked:
+        observable = [metric for metric in METRICS.values() if metric.kind is not Kind.HISTOGRAM]
+        for metric in observable:
             make = (
                 meter.create_observable_counter
                 if metric.kind is Kind.COUNTER
                 else meter.create_observable_gauge
             )
             # All instruments are asked in turn; the first one looks for all of them.
-            callback = self._callback(metric, looks=metric is asked[0])
+            callback = self._callback(metric, looks=metric is observable[0])
             make(metric.name, callbacks=[callback], unit=metric.unit, description=metric.meaning)
         for metric in METRICS.values():
             if metric.kind is Kind.HISTOGRAM:
@@ -70,26 +70,26 @@ class Instruments:
         """Export it no more."""
         self._sources.remove(source)
         with self._lock:
-            for one, durations, observer in self._observed:
-                if one is source:
+            for observed, durations, observer in self._observed:
+                if observed is source:
                     durations.observers = tuple(
-                        known for known in durations.observers if known is not observer
+                        other for other in durations.observers if other is not observer
                     )
-            self._observed = [known for known in self._observed if known[0] is not source]
+            self._observed = [entry for entry in self._observed if entry[0] is not source]
 
     def _callback(self, metric: Metric, *, looks: bool) -> Callable[[CallbackOptions], Iterable[Observation]]:
         from opentelemetry.metrics import Observation
 
         def observe(_options: CallbackOptions) -> Iterator[Observation]:
             if looks:
-                self._found = self._sources.collect()
+                self._collected = self._sources.collect()
                 with self._lock:
                     self._observed = [
-                        known for known in self._observed if not getattr(known[0], "is_gone", False)
+                        entry for entry in self._observed if not getattr(entry[0], "is_gone", False)
                     ]
-            for one in self._found.get(metric.name, {}).values():
-                assert not isinstance(one.value, Spread)
-                yield Observation(one.value, _attributes(metric, one.labels))
+            for point in self._collected.get(metric.name, {}).values():
+                assert not isinstance(point.value, Spread)
+                yield Observation(point.value, _attributes(metric, point.labels))
 
         return observe
 
@@ -110,10 +110,10 @@ def _attributes(metric: Metric, labels: tuple[str, ...]) -> dict[str, str]:
 def instruments_of(provider: MeterProvider) -> Instruments:
     """The instruments of a meter provider, made the first time."""
     with _KNOWN_LOCK:
-        found = _KNOWN.get(provider)
-        if found is None:
-            found = _KNOWN[provider] = Instruments(provider)
-    return found
+        instruments = _KNOWN.get(provider)
+        if instruments is None:
+            instruments = _KNOWN[provider] = Instruments(provider)
+    return instruments
 
 
 def sender(endpoint: str, sources: Iterable[Collected], interval_s: float) -> SdkProvider:
@@ -128,13 +128,13 @@ def sender(endpoint: str, sources: Iterable[Collected], interval_s: float) -> Sd
         from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
         from opentelemetry.sdk.resources import Resource
 
-    found = urlsplit(endpoint)
-    if found.scheme not in {"http", "https"} or not found.hostname:
+    url = urlsplit(endpoint)
+    if url.scheme not in {"http", "https"} or not url.hostname:
         raise ConfigError(
             f"--otlp {safe_url(endpoint)}: it must be an HTTP URL, such as http://localhost:4318"
         )
-    path = found.path if found.path.strip("/") else "/v1/metrics"
-    exporter = OTLPMetricExporter(endpoint=found._replace(path=path).geturl())
+    path = url.path if url.path.strip("/") else "/v1/metrics"
+    exporter = OTLPMetricExporter(endpoint=url._replace(path=path).geturl())
     reader = PeriodicExportingMetricReader(exporter, export_interval_millis=max(interval_s, 1.0) * 1000)
     resource = Resource.create({"service.name": "eoslog"})
     provider = SdkProvider([reader], resource=resource)

@@ -15,7 +15,7 @@ T = TypeVar("T")
 class _Run(Generic[T]):
     def __init__(self, begun_s: float) -> None:
         self.begun_s = begun_s
-        self.done = threading.Event()
+        self.ended = threading.Event()
 
 
 class Periodic(Generic[T]):
@@ -34,7 +34,7 @@ class Periodic(Generic[T]):
         self._lock = threading.Lock()
         self._run: _Run[T] | None = None
         self._begun_s = float("-inf")
-        self.found: T | None = None
+        self.latest: T | None = None
         """What the last look that ended has found."""
 
     def get(self, timeout_s: float | None) -> bool:
@@ -55,12 +55,12 @@ class Periodic(Generic[T]):
             run = self._run
         if run is None:
             return True
-        return run.done.wait(None if timeout_s is None else max(run.begun_s + timeout_s - self._now(), 0.0))
+        return run.ended.wait(None if timeout_s is None else max(run.begun_s + timeout_s - self._now(), 0.0))
 
     def _work(self, run: _Run[T]) -> None:
         try:
-            self.found = self._look()
+            self.latest = self._look()
         finally:
             with self._lock:
                 self._run = None
-            run.done.set()
+            run.ended.set()

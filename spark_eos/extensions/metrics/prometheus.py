@@ -32,10 +32,10 @@ class SourcesCollector:
 
     def collect(self) -> Iterator[Any]:
         """The metrics that have points, in the order of the table."""
-        found = self._sources.collect()
+        collected = self._sources.collect()
         for name, metric in METRICS.items():
-            if name in found:
-                yield _family(metric, found[name].values())
+            if name in collected:
+                yield _family(metric, collected[name].values())
 
 
 def sources_of(registry: CollectorRegistry) -> Sources:
@@ -54,15 +54,15 @@ def _family(metric: Metric, points: Iterable[Point]) -> Any:
     name, labels, text = metric.prometheus_name, metric.prometheus_labels, f"{metric.meaning}."
     if metric.kind is Kind.HISTOGRAM:
         histogram = HistogramMetricFamily(name, text, labels=labels)
-        for one in points:
-            assert isinstance(one.value, Spread)
-            histogram.add_metric(one.labels, *_buckets(one.value))
+        for point in points:
+            assert isinstance(point.value, Spread)
+            histogram.add_metric(point.labels, *_buckets(point.value))
         return histogram
     made = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
     family = made(name, text, labels=labels)
-    for one in points:
-        assert not isinstance(one.value, Spread)
-        family.add_metric(one.labels, one.value)
+    for point in points:
+        assert not isinstance(point.value, Spread)
+        family.add_metric(point.labels, point.value)
     return family
 
 

@@ -121,7 +121,7 @@ def register(
             "register needs a registry of prometheus_client (registry=) or a meter provider of OpenTelemetry "
             "(meter_provider=)"
         )
-    found = _source(source, name)
+    collected = _source(source, name)
     undo: list[Callable[[], None]] = []
     if registry is not None:
         with Loading("register with registry=", "metrics", "prometheus-client"):
@@ -131,12 +131,12 @@ def register(
             import opentelemetry.metrics  # noqa: F401
     if registry is not None:
         sources = sources_of(registry)
-        sources.add(found)
-        undo.append(lambda: sources.remove(found))
+        sources.add(collected)
+        undo.append(lambda: sources.remove(collected))
     if meter_provider is not None:
         instruments = instruments_of(meter_provider)
-        instruments.add(found)
-        undo.append(lambda: instruments.remove(found))
+        instruments.add(collected)
+        undo.append(lambda: instruments.remove(collected))
     return Registration(undo)
 
 

@@ -31,16 +31,18 @@ class Sources:
     def remove(self, source: Collected) -> None:
         """Export it no more; it is no error if it was removed before."""
         with self._lock:
-            self._sources = tuple(one for one in self._sources if one is not source)
+            self._sources = tuple(registered for registered in self._sources if registered is not source)
 
     def collect(self) -> dict[str, dict[tuple[str, ...], Point]]:
         """All points by the metric's name and the labels. Of several with the same labels there is the sum."""
-        found: dict[str, dict[tuple[str, ...], Point]] = {}
-        for one in self._points():
-            known = found.setdefault(one.metric.name, {})
-            before = known.get(one.labels)
-            known[one.labels] = one if before is None else one._replace(value=_added(before.value, one.value))
-        return found
+        collected: dict[str, dict[tuple[str, ...], Point]] = {}
+        for point in self._points():
+            by_labels = collected.setdefault(point.metric.name, {})
+            before = by_labels.get(point.labels)
+            by_labels[point.labels] = (
+                point if before is None else point._replace(value=_added(before.value, point.value))
+            )
+        return collected
 
     def _points(self) -> Iterator[Point]:
         counted: set[int | str] = set()
@@ -51,7 +53,7 @@ class Sources:
             try:
                 yield from [
                     *source.points(),
-                    *chain.from_iterable(one.points() for one in source.histograms()),
+                    *chain.from_iterable(histogram.points() for histogram in source.histograms()),
                 ]
                 log = getattr(source, "log", None)
                 # Clients of one process share a log, and so its counts.
@@ -67,10 +69,10 @@ class Sources:
                 _LOG.warning("metrics of %r cannot be had: %s", source, error)
 
 
-def _added(one: float | Spread, other: float | Spread) -> float | Spread:
-    if isinstance(one, Spread) and isinstance(other, Spread):
-        counts = tuple(map(sum, zip(one.counts, other.counts, strict=True)))
-        return Spread(one.bounds, counts, one.sum + other.sum)
-    assert not isinstance(one, Spread)
+def _added(value: float | Spread, other: float | Spread) -> float | Spread:
+    if isinstance(value, Spread) and isinstance(other, Spread):
+        counts = tuple(map(sum, zip(value.counts, other.counts, strict=True)))
+        return Spread(value.bounds, counts, value.sum + other.sum)
+    assert not isinstance(value, Spread)
     assert not isinstance(other, Spread)
-    return one + other
+    return value + other

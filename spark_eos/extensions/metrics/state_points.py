@@ -42,7 +42,7 @@ def state_points(seen: Seen) -> Iterator[Point]:
     open_ms = _open_since(seen.state)
     for name in sorted(seen.state.topics):
         yield from _of_topic(seen, seen.state.topics[name], open_ms)
-    silent, unknown = Counter(one.group for one in seen.silent), not_asked(seen.state)
+    silent, unknown = Counter(member.group for member in seen.silent), not_asked(seen.state)
     for group in sorted(seen.state.groups):
         yield point("eoslog.consumer_group.members", len(seen.state.groups[group].members), seen.log, group)
         if silent[group] or group not in unknown:
@@ -50,19 +50,21 @@ def state_points(seen: Seen) -> Iterator[Point]:
     for query in sorted(seen.state.queries):
         yield point("eoslog.query.batch", seen.state.queries[query].batch_id, seen.log, query)
     for name in sorted(seen.state.publications):
-        one = seen.state.publications[name]
-        published = one.first if one.published is None else one.published.sequence
+        publication = seen.state.publications[name]
+        published = publication.first if publication.published is None else publication.published.sequence
         yield point("eoslog.publication.sequence", published, seen.log, name)
-        if one.published is not None:
-            age_ms = max(seen.now_ms - one.published.timestamp_ms, 0)
+        if publication.published is not None:
+            age_ms = max(seen.now_ms - publication.published.timestamp_ms, 0)
             yield point("eoslog.publication.age", age_ms / 1000, seen.log, name)
-        yield point("eoslog.publication.unfinished", int(one.begun is not None), seen.log, name)
+        yield point("eoslog.publication.unfinished", int(publication.begun is not None), seen.log, name)
     yield from _lag_points(seen)
 
 
-def trouble_points(log: str, found: Iterable[Trouble]) -> Iterator[Point]:
+def trouble_points(log: str, troubles: Iterable[Trouble]) -> Iterator[Point]:
     """How many troubles there are of each kind, and about what."""
-    for (name, level, about), count in Counter((one.name, one.level, one.about) for one in found).items():
+    for (name, level, about), count in Counter(
+        (trouble.name, trouble.level, trouble.about) for trouble in troubles
+    ).items():
         yield point("eoslog.trouble", count, log, name, level, about)
 
 
@@ -87,25 +89,28 @@ def _of_log(seen: Seen) -> Iterator[Point]:
 
 
 def _of_transactions(seen: Seen) -> Iterator[Point]:
-    producers = [seen.state.producers[one] for one in seen.state.open_transactions]
-    ages = [max(seen.now_ms - one.started_ms, 0) for one in producers]
-    late = sum(one.has_timeout and age > one.timeout_ms for age, one in zip(ages, producers, strict=True))
+    producers = [seen.state.producers[producer_id] for producer_id in seen.state.open_transactions]
+    ages = [max(seen.now_ms - producer.started_ms, 0) for producer in producers]
+    late = sum(
+        producer.has_timeout and age > producer.timeout_ms
+        for age, producer in zip(ages, producers, strict=True)
+    )
     yield point("eoslog.transactions.open", len(producers), seen.log)
     yield point("eoslog.transactions.late", late, seen.log)
     yield point("eoslog.transactions.oldest.age", max(ages, default=0) / 1000, seen.log)
-    prepared = [age for age, one in zip(ages, producers, strict=True) if not one.has_timeout]
+    prepared = [age for age, producer in zip(ages, producers, strict=True) if not producer.has_timeout]
     yield point("eoslog.transactions.prepared", len(prepared), seen.log)
     yield point("eoslog.transactions.prepared.age", max(prepared, default=0) / 1000, seen.log)
 
 
 def _open_since(state: State) -> dict[str, int]:
     """When the oldest open transaction of each topic began, by the topic's id."""
-    found: dict[str, int] = {}
+    oldest_ms: dict[str, int] = {}
     for producer_id in state.open_transactions:
         producer = state.producers[producer_id]
         for topic_id, _ in producer.touched:
-            found[topic_id] = min(producer.started_ms, found.get(topic_id, producer.started_ms))
-    return found
+            oldest_ms[topic_id] = min(producer.started_ms, oldest_ms.get(topic_id, producer.started_ms))
+    return oldest_ms
 
 
 def _of_topic(seen: Seen, topic: Topic, open_ms: Mapping[str, int]) -> Iterator[Point]:
@@ -118,36 +123,38 @@ def _of_topic(seen: Seen, topic: Topic, open_ms: Mapping[str, int]) -> Iterator[
         "topic.partitions": topic.partitions,
         "topic.messages": records,
         "topic.io": size,
-        "topic.offsets": sum(one.end - one.start for one in partitions),
-        "topic.size": sum(one.bytes for one in sizes),
-        "topic.batches": sum(one.batches for one in sizes),
-        "topic.lso_lag": sum(one.end - one.last_stable_offset for one in partitions if one.open),
+        "topic.offsets": sum(partition.end - partition.start for partition in partitions),
+        "topic.size": sum(stored.bytes for stored in sizes),
+        "topic.batches": sum(stored.batches for stored in sizes),
+        "topic.lso_lag": sum(
+            partition.end - partition.last_stable_offset for partition in partitions if partition.open
+        ),
         "topic.open_transaction.age": 0.0 if begun_ms is None else max(seen.now_ms - begun_ms, 0) / 1000,
-        "maintenance.unsealed_batches": sum(one.unsealed for one in sizes),
-        "maintenance.small_batches": sum(one.small for one in sizes),
+        "maintenance.unsealed_batches": sum(stored.unsealed for stored in sizes),
+        "maintenance.small_batches": sum(stored.small for stored in sizes),
     }
     for name, value in values.items():
         yield point(f"eoslog.{name}", value, seen.log, topic.name)
     if seen.by_partition:
-        for number, (one, taken) in enumerate(zip(partitions, sizes, strict=True)):
+        for number, (partition, stored) in enumerate(zip(partitions, sizes, strict=True)):
             at = (seen.log, topic.name, number)
-            yield point("eoslog.partition.oldest_offset", one.start, *at)
-            yield point("eoslog.partition.current_offset", one.end, *at)
-            yield point("eoslog.partition.last_stable_offset", one.last_stable_offset, *at)
-            yield point("eoslog.partition.size", taken.bytes, *at)
+            yield point("eoslog.partition.oldest_offset", partition.start, *at)
+            yield point("eoslog.partition.current_offset", partition.end, *at)
+            yield point("eoslog.partition.last_stable_offset", partition.last_stable_offset, *at)
+            yield point("eoslog.partition.size", stored.bytes, *at)
 
 
 def _lag_points(seen: Seen) -> Iterator[Point]:
     # The lags are sorted by kind, name and topic.
-    for (kind, name, topic), found in groupby(seen.lags, lambda lag: (lag.kind, lag.name, lag.topic)):
-        parts = list(found)
+    for (kind, name, topic), lags in groupby(seen.lags, lambda lag: (lag.kind, lag.name, lag.topic)):
+        parts = list(lags)
         noun, labels = _NOUNS[kind], (seen.log, name, topic)
-        known = [part for part in parts if part.offsets is not None]
+        measured = [part for part in parts if part.offsets is not None]
         if kind == "group":
             yield point("eoslog.consumer_group.lag_unknown", sum(part.is_unknown for part in parts), *labels)
-        if known:
-            yield from _sums(noun, labels, known)
-        for part in known if seen.by_partition else ():
+        if measured:
+            yield from _sums(noun, labels, measured)
+        for part in measured if seen.by_partition else ():
             yield point(f"eoslog.{noun}.partition.lag", part.offsets or 0, *labels, part.partition)
             if kind == "group" and part.committed is not None:
                 yield point("eoslog.consumer_group.offset", part.committed, *labels, part.partition)

@@ -396,5 +396,5 @@ _OF_QUERIES = (
     _progress("lag.size", Kind.GAUGE, "By", "The same in bytes as stored, estimated"),
 )
 
-METRICS = {one.name: one for one in (*_OF_LOGS, *_OF_STORES, *_OF_CLIENTS, *_OF_QUERIES)}
+METRICS = {metric.name: metric for metric in (*_OF_LOGS, *_OF_STORES, *_OF_CLIENTS, *_OF_QUERIES)}
 """Every metric by name, in the order of the page."""

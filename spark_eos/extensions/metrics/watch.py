@@ -112,19 +112,19 @@ class LogWatch:
         Raises nothing.
         """
         in_time = self._newest.get(None if wait else self._timeout_s)
-        found = self._newest.found
-        is_up = in_time and found is not None and found.is_up
+        latest = self._newest.latest
+        is_up = in_time and latest is not None and latest.is_up
         points = [point("eoslog.up", int(is_up), self.label)]
-        if found is not None:
-            points.append(point("eoslog.look.duration", found.took_s, self.label))
-        if found is not None and in_time:
-            points += found.points
+        if latest is not None:
+            points.append(point("eoslog.look.duration", latest.took_s, self.label))
+        if latest is not None and in_time:
+            points += latest.points
         if is_up:
             for seldom in (self._debt, self._garbage):
                 if seldom is not None:
                     # A scrape takes what there is: a listing may last for minutes.
                     seldom.get(None if wait else 0.0)
-                    points += seldom.found or ()
+                    points += seldom.latest or ()
         errors = sorted(self._errors.items())
         points += [point("eoslog.look.errors", count, self.label, error) for error, count in errors]
         points += self._requests.points()
@@ -158,23 +158,23 @@ class LogWatch:
         sizes = self._sizes.of(state)
         lags, silent = tuple(lags_at(log, state, now_ms)), tuple(silent_members(log, state, now_ms))
         seen = Seen(self.label, state, now_ms, self._counts, sizes, lags, silent, self._by_partition)
-        small = {key: one.small for key, one in sizes.items()}
+        small = {key: size.small for key, size in sizes.items()}
         troubles = of_state.troubles_of(of_state.Seen(state, now_ms, lags, small, silent))
         return [*state_points(seen), *self._wrong(troubles, self._spaces(state))]
 
     def _spaces(self, state: State | None) -> list[Space]:
         """Of the disk, and of that of the data, if it is apart."""
         inner = self.store.inner
-        found = [self._space(inner)]
+        spaces = [self._space(inner)]
         if state is not None and is_apart(state.data_url):
-            found.append(self._space(data_store(state.data_url, inner.settings)))
-        return [one for one in found if one is not None and one.total]
+            spaces.append(self._space(data_store(state.data_url, inner.settings)))
+        return [space for space in spaces if space is not None and space.total]
 
     def _wrong(self, troubles: Iterable[Trouble], spaces: Sequence[Space]) -> Iterable[Point]:
-        of_disks = (trouble for one in spaces for trouble in of_space(one))
+        of_disks = (trouble for space in spaces for trouble in of_space(space))
         yield from trouble_points(self.label, [*troubles, *of_disks])
         if spaces:
-            fuller = min(spaces, key=lambda one: one.free / one.total)
+            fuller = min(spaces, key=lambda space: space.free / space.total)
             yield point("eoslog.disk.free", fuller.free, self.label)
             yield point("eoslog.disk.size", fuller.total, self.label)
 

@@ -85,7 +85,7 @@ class MultiLogProducer:
             raise ConfigError("a MultiLogProducer needs two or more producers, each of another log")
         self._lock = threading.RLock()
         self._producers = members
-        self._members = [member_of(one, type(self).__name__) for one in members]
+        self._members = [member_of(producer, type(self).__name__) for producer in members]
         self._decider, self._followers = self._members[0], self._members[1:]
         self._state = _S.UNINITIALIZED
         self._active: list[MemberTransactions] = []
@@ -114,20 +114,20 @@ class MultiLogProducer:
         """
         with self._all("init_transactions", _S.UNINITIALIZED):
             logs = [member.log for member in self._members]
-            known: dict[str, Log] = {}
+            logs_by_id: dict[str, Log] = {}
             for log in logs:
-                if log.log_id in known:
+                if log.log_id in logs_by_id:
                     raise ConfigError(
-                        f"{log.url} and {known[log.log_id].url} are the same log ({log.log_id}), or one is a "
+                        f"{log.url} and {logs_by_id[log.log_id].url} are the same log ({log.log_id}), or one is a "
                         "copy of the other: members of a MultiLogProducer are of different logs"
                     )
-                known[log.log_id] = log
+                logs_by_id[log.log_id] = log
             for member, log in zip(self._members, logs, strict=True):
                 # What the one before has left open is decided with the first of them.
                 if member.state in {ClientState.UNINITIALIZED, ClientState.INITIALIZING}:
                     member.init()
                 if member is self._decider:
-                    settle(log, member.transactional_id, known)
+                    settle(log, member.transactional_id, logs_by_id)
             self._state = _S.READY
 
     def begin_transaction(self) -> None:

@@ -13,8 +13,8 @@ from spark_eos.protocol.types import Decider, Follower
 __all__ = ["settle"]
 
 
-def settle(log: Log, transactional_id: str, known: dict[str, Log]) -> None:
-    """See that all follow the last decision of an id, and note it. ``known`` are logs by their ids that are open.
+def settle(log: Log, transactional_id: str, logs_by_id: dict[str, Log]) -> None:
+    """See that all follow the last decision of an id, and note it. ``logs_by_id`` are logs by their ids that are open.
 
     One that is not prepared after an abort is fenced: its coordinator may be slow, and would prepare it later, when
     the decision is forgotten.
@@ -25,10 +25,15 @@ def settle(log: Log, transactional_id: str, known: dict[str, Log]) -> None:
     if producer is None or decision is None or decision.committed is None or not decision.waiting:
         return
     decider = decider_of(log, producer.producer_id, decision, state.seq)
-    for one in decision.followers:
-        if one.log_id in decision.waiting:
-            _end(known.get(one.log_id) or _opened(one), one, decider, commit=decision.committed)
-            note(log, decider, one.log_id)
+    for follower in decision.followers:
+        if follower.log_id in decision.waiting:
+            _end(
+                logs_by_id.get(follower.log_id) or _opened(follower),
+                follower,
+                decider,
+                commit=decision.committed,
+            )
+            note(log, decider, follower.log_id)
 
 
 def _opened(follower: Follower) -> Log:
@@ -49,24 +54,26 @@ def _end(log: Log, follower: Follower, decider: Decider, *, commit: bool) -> Non
     elif not commit:
 
         def propose(state: State) -> tuple[Action, ...]:
-            known = state.producer_of(follower.transactional_id)
-            if known is None or known.follows is not None or _has_ended(known, decider):
+            current = state.producer_of(follower.transactional_id)
+            if current is None or current.follows is not None or _has_ended(current, decider):
                 return ()
             return (
-                InitProducer(known.producer_id, known.epoch + 1, known.transactional_id, known.timeout_ms),
+                InitProducer(
+                    current.producer_id, current.epoch + 1, current.transactional_id, current.timeout_ms
+                ),
             )
 
         state = log.commit(propose, writer=follower.transactional_id).state
-        known = state.producer_of(follower.transactional_id)
-        if known is not None and _same(known.follows, decider):
-            assert known.follows is not None
-            follow(log.commit, known, known.follows, commit=False)
+        current = state.producer_of(follower.transactional_id)
+        if current is not None and _same(current.follows, decider):
+            assert current.follows is not None
+            follow(log.commit, current, current.follows, commit=False)
 
 
 def _has_ended(producer: Producer, decider: Decider) -> bool:
     return producer.prepared is not None and _same(producer.prepared.decider, decider)
 
 
-def _same(one: Decider | None, other: Decider) -> bool:
+def _same(decider: Decider | None, other: Decider) -> bool:
     """Whether both are the same transaction. The entry and the place in them may be others."""
-    return one is not None and one._replace(seq=0, url="") == other._replace(seq=0, url="")
+    return decider is not None and decider._replace(seq=0, url="") == other._replace(seq=0, url="")

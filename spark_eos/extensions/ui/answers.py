@@ -27,12 +27,12 @@ _HIDDEN = (
 
 def spark(series: Sequence[Point]) -> list[float]:
     """The newest values, for a sparkline."""
-    return [round(one.value, 1) for one in series[-_SPARK:]]
+    return [round(point.value, 1) for point in series[-_SPARK:]]
 
 
 def points(series: Sequence[Point]) -> list[list[float]]:
     """Times (ms) and values, for a chart."""
-    return [[one.time_ms, one.value] for one in series]
+    return [[point.time_ms, point.value] for point in series]
 
 
 def settings(config: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -155,7 +155,7 @@ class _Page:
 
     async def session(self, request: Request) -> Response:
         """What the scripts need to know first."""
-        urls = [one.url for one in self._followers]
+        urls = [follower.url for follower in self._followers]
         return JSONResponse(
             {
                 "csrf": self._access.csrf(request.scope["eoslog.session"]),
@@ -185,7 +185,7 @@ class _Page:
 
     async def events(self, request: Request) -> Response:
         """The stream of a log."""
-        if sum(one.watchers for one in self._followers) >= _MOST_STREAMS:
+        if sum(follower.watchers for follower in self._followers) >= _MOST_STREAMS:
             return _error(503, "too many browsers watch this page", "BUSY")
         number = request.query_params.get("log", "0")
         if not (number.isascii() and number.isdecimal()) or int(number[:9]) >= len(self._followers):
@@ -200,14 +200,14 @@ class _Page:
             fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10)
         except (InvalidRequestError, ValueError):
             return login_page("The form is too long.", 413)
-        found = self._access.log_in(fields.get("token", [""])[0])
-        if found is None:
+        cookie = self._access.log_in(fields.get("token", [""])[0])
+        if cookie is None:
             await asyncio.sleep(_LOGIN_PAUSE_S)
             return login_page("This is not the token. It was printed when the page was started.", 401)
         answer = RedirectResponse("/", 303)
         # The page itself is served without TLS: that the browser uses it shows in the Origin, which a proxy passes on.
         secure = request.headers.get("origin", "").startswith("https://")
-        answer.set_cookie(COOKIE, found, httponly=True, samesite="strict", secure=secure, path="/")
+        answer.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=secure, path="/")
         return answer
 
     async def show_login(self, _: Request) -> Response:
@@ -243,12 +243,12 @@ async def _events(follower: Follower, is_closing: Callable[[], bool]) -> AsyncIt
 
 
 async def _limited(request: Request) -> bytes:
-    found = bytearray()
+    body = bytearray()
     async for part in request.stream():
-        found += part
-        if len(found) > _MOST_BYTES:
+        body += part
+        if len(body) > _MOST_BYTES:
             raise InvalidRequestError(f"a question has at most {_MOST_BYTES} bytes")
-    return bytes(found)
+    return bytes(body)
 
 
 async def _body(request: Request) -> Mapping[str, Any]:

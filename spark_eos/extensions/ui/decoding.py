@@ -62,10 +62,10 @@ class Decoder:
             return None
         body = data if self._codec is None else self._codec.written_json(data)
         try:
-            found = fields_of_json(body) if body is not None else self._decoded(data)
+            fields = fields_of_json(body) if body is not None else self._decoded(data)
         except (ValueError, EosLogError):
             return None
-        return cells(found, self._cut) if isinstance(found, Mapping) else None
+        return cells(fields, self._cut) if isinstance(fields, Mapping) else None
 
     def _decoded(self, data: bytes) -> Any:
         return None if self._codec is None else self._codec.decode(data)
@@ -87,8 +87,10 @@ class Decoder:
 
     def headers(self, headers: list[Mapping[str, Any] | None] | None) -> list[dict[str, Any]]:
         """The headers of a record."""
-        named = [(one["key"], one["value"]) if one else (None, None) for one in (headers or [])[:100]]
-        return [{"key": key, **shown_bytes(value, "auto", self._cut)} for key, value in named]
+        pairs = [
+            (header["key"], header["value"]) if header else (None, None) for header in (headers or [])[:100]
+        ]
+        return [{"key": key, **shown_bytes(value, "auto", self._cut)} for key, value in pairs]
 
     def columns(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """The typed columns of a record, as Arrow scalars."""

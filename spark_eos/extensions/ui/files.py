@@ -43,14 +43,14 @@ def login_page(message: str, status: int) -> Response:
 
 async def _static(request: Request) -> Response:
     name = request.path_params["name"]
-    known = _NAME.fullmatch(name)
+    match = _NAME.fullmatch(name)
     try:
-        data = _read(name) if known else None
+        data = _read(name) if match else None
     except (FileNotFoundError, IsADirectoryError):
         data = None
-    if known is None or data is None:
+    if match is None or data is None:
         return JSONResponse({"error": "there is no such file", "code": "NOT_FOUND"}, 404)
-    return Response(data, media_type=_TYPES[known[1]])
+    return Response(data, media_type=_TYPES[match[1]])
 
 
 async def _index(_: Request) -> Response:

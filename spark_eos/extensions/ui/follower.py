@@ -235,14 +235,14 @@ class Follower:
             return self.log.read(topic, fetch)
         key = (topic.topic_id, len(topic.schemas), fetch.file.name, batch.position, fetch.base_offset)
         with self._lock:
-            known = self._cache.get(key)
-            if known is not None:
+            records = self._cache.get(key)
+            if records is not None:
                 self._cache.move_to_end(key)
-        if known is None:
+        if records is None:
             whole = fetch._replace(offset=fetch.base_offset, skip=0, count=batch.count)
-            known = self.log.read(topic, whole)
-            self._keep(key, known)
-        return known.slice(fetch.skip, fetch.count)
+            records = self.log.read(topic, whole)
+            self._keep(key, records)
+        return records.slice(fetch.skip, fetch.count)
 
     def _keep(self, key: tuple[Any, ...], records: Records) -> None:
         size = records.table.nbytes
@@ -265,18 +265,18 @@ class Follower:
         With ``serves``, ``make`` is also called for what does not serve a question.
         """
 
-        def is_good(known: tuple[float, Any]) -> bool:
-            is_new = self._clock.monotonic() - known[0] < for_s
-            return is_new and (serves is None or serves(known[1]))
+        def is_good(timed_value: tuple[float, Any]) -> bool:
+            is_new = self._clock.monotonic() - timed_value[0] < for_s
+            return is_new and (serves is None or serves(timed_value[1]))
 
-        known = self.memory.get(name)
-        if known is not None and is_good(known):
-            return known[1]
+        timed_value = self.memory.get(name)
+        if timed_value is not None and is_good(timed_value):
+            return timed_value[1]
         with self._lock:
             lock = self.memory.setdefault(f"lock of {name}", threading.Lock())
         with lock:
-            known = self.memory.get(name)
-            if known is None or not is_good(known):
-                known = (self._clock.monotonic(), make())
-                self.memory[name] = known
-        return known[1]
+            timed_value = self.memory.get(name)
+            if timed_value is None or not is_good(timed_value):
+                timed_value = (self._clock.monotonic(), make())
+                self.memory[name] = timed_value
+        return timed_value[1]

@@ -58,11 +58,13 @@ class Job:
         if self._thread is not None:
             self._thread.join(seconds)
 
-    def at(self, what: str, done: int, of: int) -> None:
+    def at(self, stage: str, count: int, of: int) -> None:
         """So far it is. Called by the work; raises `Stopped` if it was asked to end."""
         if self._stop.is_set():
             raise Stopped
-        self.tell(progress=f"{what}: {done} of {of}" if of > done else f"{what}: {done}", done=done, of=of)
+        self.tell(
+            progress=f"{stage}: {count} of {of}" if of > count else f"{stage}: {count}", done=count, of=of
+        )
 
     def tell(self, **shown: Any) -> None:
         """Show this as well."""

@@ -101,7 +101,7 @@ class _Writer:
 
     def _bytes(self, value: memoryview) -> None:
         shown = bytes(value[: self._left + 1])
-        if all(32 <= one < 127 for one in shown):
+        if all(32 <= byte < 127 for byte in shown):
             self.put("b" + json.dumps(shown.decode("ascii")))
         else:
             self.put(f"X'{shown.hex()}'")
@@ -215,8 +215,8 @@ def _clock(number: int, unit: str) -> str:
 
 def _duration(number: int, unit: str) -> str:
     """Days and the time of day; all of it is negative if it begins with a sign."""
-    days, rest = divmod(abs(number), 86_400 * _UNITS[unit])
-    return f"{'-' if number < 0 else ''}{days} days {_clock(rest, unit)}"
+    days, remainder = divmod(abs(number), 86_400 * _UNITS[unit])
+    return f"{'-' if number < 0 else ''}{days} days {_clock(remainder, unit)}"
 
 
 def _datetime(value: datetime) -> str:

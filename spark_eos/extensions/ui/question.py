@@ -70,7 +70,11 @@ class Question:
     def texts(self, name: str, *, most: int) -> list[str]:
         """A list of texts."""
         texts = self._fields.get(name)
-        if not isinstance(texts, list) or len(texts) > most or not all(isinstance(one, str) for one in texts):
+        if (
+            not isinstance(texts, list)
+            or len(texts) > most
+            or not all(isinstance(text, str) for text in texts)
+        ):
             raise InvalidRequestError(f"{name!r} must be a list of at most {most} texts")
         return texts
 
@@ -86,7 +90,7 @@ def _is_pair(pair: Any) -> bool:
     return (
         isinstance(pair, list)
         and len(pair) == 2
-        and all(type(one) is int and 0 <= one <= MAX_NUMBER for one in pair)
+        and all(type(number) is int and 0 <= number <= MAX_NUMBER for number in pair)
     )
 
 

@@ -83,11 +83,13 @@ class Series:
         changed = self._changed(state)
         totals = dict(self.totals)
         for key, before, after in changed:
-            one = totals.get(key[0], Total())
-            totals[key[0]] = Total(*(a - b + c for a, b, c in zip(one, _of(before), _of(after), strict=True)))
+            total = totals.get(key[0], Total())
+            totals[key[0]] = Total(
+                *(a - b + c for a, b, c in zip(total, _of(before), _of(after), strict=True))
+            )
         if state.topics is not self._state.topics:
-            there = {topic.topic_id for topic in state.topics.values()}
-            totals = {topic_id: total for topic_id, total in totals.items() if topic_id in there}
+            topic_ids = {topic.topic_id for topic in state.topics.values()}
+            totals = {topic_id: total for topic_id, total in totals.items() if topic_id in topic_ids}
         topics = {
             topic_id: total.end for topic_id, total in totals.items() if total != self.totals.get(topic_id)
         }
@@ -107,12 +109,14 @@ class Series:
         before, after = self._state.partitions, state.partitions
         if before is after:
             return []
-        found: list[tuple[PartitionKey, Partition | None, Partition | None]] = [
-            (key, known, one) for key, one in after.items() if (known := before.get(key)) is not one
+        changes: list[tuple[PartitionKey, Partition | None, Partition | None]] = [
+            (key, earlier, partition)
+            for key, partition in after.items()
+            if (earlier := before.get(key)) is not partition
         ]
-        if len(after) - sum(known is None for _, known, _ in found) < len(before):
-            found += [(key, one, None) for key, one in before.items() if key not in after]
-        return found
+        if len(after) - sum(earlier is None for _, earlier, _ in changes) < len(before):
+            changes += [(key, partition, None) for key, partition in before.items() if key not in after]
+        return changes
 
     def _lags(self, state: State) -> tuple[Mapping[str, int] | None, Mapping[str, int] | None]:
         begun = self._monotonic()
@@ -132,11 +136,11 @@ class Series:
 
     def log_rates(self) -> list[Point]:
         """Offsets per second of all topics."""
-        return _rates([(one.time_ms, one.end) for one in self._kept()])
+        return _rates([(sample.time_ms, sample.end) for sample in self._kept()])
 
     def entry_rates(self) -> list[Point]:
         """Entries per second."""
-        return _rates([(one.time_ms, one.seq) for one in self._kept()])
+        return _rates([(sample.time_ms, sample.seq) for sample in self._kept()])
 
     def topic_rates(self, topic_id: str) -> list[Point]:
         """Offsets per second of a topic."""
@@ -173,12 +177,12 @@ class Series:
 
     def lags(self, kind: str, name: str) -> list[Point]:
         """The lag of a group (``kind`` group) or query (``query``) over time, in offsets."""
-        found = []
+        points = []
         for sample in self._kept():
-            known = sample.groups if kind == "group" else sample.queries
-            if known is not None and name in known:
-                found.append(Point(sample.time_ms, known[name]))
-        return found
+            lags = sample.groups if kind == "group" else sample.queries
+            if lags is not None and name in lags:
+                points.append(Point(sample.time_ms, lags[name]))
+        return points
 
     def _carried(self, last: int | None, end_of: Callable[[Sample], int | None]) -> list[Point]:
         """Rates of what is in a sample only when it changed."""
@@ -198,11 +202,11 @@ def _of(partition: Partition | None) -> Total:
 
 
 def _rates(ends: list[tuple[int, int]]) -> list[Point]:
-    found = []
+    rates = []
     for before, at in pairwise(ends):
         seconds = max((at[0] - before[0]) / 1000, 0.001)
-        found.append(Point(at[0], round(max(at[1] - before[1], 0) / seconds, 3)))
-    return found
+        rates.append(Point(at[0], round(max(at[1] - before[1], 0) / seconds, 3)))
+    return rates
 
 
 def _group_lag(state: State, group: str) -> int:
@@ -226,8 +230,8 @@ def query_lags(state: State) -> dict[str, int]:
 
 
 def _behind(state: State, topic: str, number: int, topic_id: str, offset: int) -> int:
-    known = state.topics.get(topic)
-    if known is None or known.topic_id != topic_id:
+    current_topic = state.topics.get(topic)
+    if current_topic is None or current_topic.topic_id != topic_id:
         return 0
     partition = state.partitions.get((topic_id, number))
     return 0 if partition is None else max(partition.last_stable_offset - max(offset, partition.start), 0)

@@ -64,7 +64,7 @@ class TimeLine:
         self._tip = log.state
         """Entries after this state are read by going on from it."""
         self._names: dict[str, str] = {}
-        self._named: object = None
+        self._named_topics: object = None
         self._kept_lock, self._new_lock, self._old_lock = (threading.Lock() for _ in range(3))
 
     def rows(self, first: int, last: int) -> list[dict[str, Any]]:
@@ -78,8 +78,8 @@ class TimeLine:
                 with self._old_lock:
                     self._look_back(self._missing(first, last))
         with self._kept_lock:
-            found = [self._rows.get(seq) for seq in range(last, first - 1, -1)]
-        return [row for row in found if row is not None]
+            rows = [self._rows.get(seq) for seq in range(last, first - 1, -1)]
+        return [row for row in rows if row is not None]
 
     def _missing(self, first: int, last: int) -> list[int]:
         with self._kept_lock:
@@ -112,8 +112,8 @@ class TimeLine:
 
     def _step(self, state: State) -> State | None:
         """The state after the next entry, which is kept; None if that entry is retired or damaged."""
-        seen = self._read(state.seq + 1, state)
-        return seen and seen[1]
+        result = self._read(state.seq + 1, state)
+        return result and result[1]
 
     def _read(self, seq: int, before: State | None) -> tuple[Seen, State | None] | None:
         """Read an entry and keep its row, with the outcomes if the state before it is known."""
@@ -134,7 +134,7 @@ class TimeLine:
         """The state before an entry, if a snapshot is near or the log begins there."""
         if seq == 0:
             return EMPTY
-        nearest = max((one for one in self._snapshots() if one < seq), default=-1)
+        nearest = max((snapshot for snapshot in self._snapshots() if snapshot < seq), default=-1)
         if seq - nearest > _NEAR:
             return None
         try:
@@ -145,9 +145,9 @@ class TimeLine:
     def _names_at(self, state: State) -> Mapping[str, str]:
         """The names of topics, and of those that were deleted since; made again only if topics changed."""
         with self._kept_lock:
-            if self._named is not state.topics:
+            if self._named_topics is not state.topics:
                 self._names = {**self._names, **names_of(self.log.state), **names_of(state)}
-                self._named = state.topics
+                self._named_topics = state.topics
             return self._names
 
 

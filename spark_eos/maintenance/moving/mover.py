@@ -138,7 +138,7 @@ class DataMover:
 
     def _wanted(self, state: State) -> str | None:
         """The place as the log is to name it; None if the data is there, or on its way there."""
-        there = absolute_place(self._log.url, state.data_url)
+        current_place = absolute_place(self._log.url, state.data_url)
         if self._to:
             place = data_store(self._to, self._log.store.settings).url
             is_there = place == state.data_url
@@ -148,8 +148,8 @@ class DataMover:
             return None
         if state.data_before is not None:
             raise ConfigError(
-                f"the data files of {self._log.url} are being moved to {there} since entry {state.data_placed_at}: end "
-                "that move first, by the same command with that place"
+                f"the data files of {self._log.url} are being moved to {current_place} since entry "
+                f"{state.data_placed_at}: end that move first, by the same command with that place"
             )
         return place
 
@@ -236,7 +236,7 @@ class DataMover:
     def _delay_s(self) -> float:
         """For how long running readers have files that are to be deleted."""
         topics = self._log.state.topics.values()
-        return max((config_value(one, "file.delete.delay.ms", int) for one in topics), default=0) / 1000
+        return max((config_value(topic, "file.delete.delay.ms", int) for topic in topics), default=0) / 1000
 
     # -- Copying ------------------------------------------------------------------------------------------
 
@@ -348,17 +348,17 @@ class DataMover:
         name, store = at_place(at, DATA_MARK, new=False), self._log.store
         mine = {"log_id": self._log.log_id, "chain": self._log.url}
         try:
-            found = bytes(store.read(name))
+            data = bytes(store.read(name))
         except ObjectNotFoundError:
-            found = b""
-        known = _mark(found) if found else mine
-        if {**known, "left": at} != {**mine, "left": at}:
+            data = b""
+        mark = _mark(data) if data else mine
+        if {**mark, "left": at} != {**mine, "left": at}:
             raise ConfigError(
                 f"{before.url} has the data files of another log or of another copy of this one ({DATA_MARK} there "
-                f"says {found.decode(errors='replace')}): nothing was deleted there. The data of this log is at "
+                f"says {data.decode(errors='replace')}): nothing was deleted there. The data of this log is at "
                 f"{self._log.data_location}"
             )
-        if "left" not in known or not found:
+        if "left" not in mark or not data:
             store.overwrite(name, json.dumps({**mine, "left": at}, sort_keys=True).encode())
 
     def _settle(self, state: State) -> None:
@@ -379,10 +379,10 @@ class DataMover:
 def _mark(data: bytes) -> dict[str, object]:
     """What the mark of a place says; nothing, if it makes no sense."""
     try:
-        found = json.loads(data)
+        value = json.loads(data)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _is_under_way(state: State, at: int) -> bool:

@@ -92,9 +92,9 @@ def plan_parquet(pages: Sequence[Facts], most_rows: int, most_bytes: int) -> tup
             if end > at and (rows > most_rows or size > most_bytes):
                 break
             end += 1
-        found = _best(pages, at, end)
-        if found is not None:
-            return found
+        page_range = _best(pages, at, end)
+        if page_range is not None:
+            return page_range
         at = max(end, at + 1)
     return None
 
@@ -102,11 +102,11 @@ def plan_parquet(pages: Sequence[Facts], most_rows: int, most_bytes: int) -> tup
 def _best(pages: Sequence[Facts], first: int, end: int) -> tuple[int, int] | None:
     """The leftmost part of a range that may be rolled as a whole; None if there is none."""
     part = pages[first:end]
-    dirty = any(one.is_dirty for one in part)
-    if not dirty and sum(one.files for one in part) < 2:
+    dirty = any(facts.is_dirty for facts in part)
+    if not dirty and sum(facts.files for facts in part) < 2:
         return None
-    clean = [n for n, one in enumerate(part) if not one.is_dirty]
+    clean = [n for n, facts in enumerate(part) if not facts.is_dirty]
     largest = max(clean, key=lambda n: part[n].small, default=None)
-    if largest is not None and part[largest].small * GROWTH > sum(one.moved for one in part):
+    if largest is not None and part[largest].small * GROWTH > sum(facts.moved for facts in part):
         return _best(pages, first, first + largest) or _best(pages, first + largest + 1, end)
     return first, end

@@ -77,12 +77,12 @@ def seal(log: Log, cuts: Iterable[Cut], *, writer: str = "seal") -> State:
     progress = _Progress()
     while True:
         state = log.follow()
-        todo = [(cut, found) for cut in left if (found := _Work.of(log, state, cut)) is not None]
+        todo = [(cut, work) for cut in left if (work := _Work.of(log, state, cut)) is not None]
         if not todo:
             return state
         left = [cut for cut, _ in todo]
         try:
-            done = _seal(log, [work for _, work in todo], writer)
+            sealed = _seal(log, [work for _, work in todo], writer)
         except (SegmentsReplacedError, StagedFileExpiredError):
             continue  # Another process was faster, or the floor rose: look again.
         except ObjectNotFoundError:
@@ -90,7 +90,7 @@ def seal(log: Log, cuts: Iterable[Cut], *, writer: str = "seal") -> State:
             if not any(moved):
                 raise
         else:
-            progress.note(done)
+            progress.note(sealed)
 
 
 class _Progress:
@@ -99,9 +99,9 @@ class _Progress:
     def __init__(self) -> None:
         self._at: dict[tuple[str, int], tuple[int, int]] = {}
 
-    def note(self, done: Sequence[_Work]) -> None:
+    def note(self, works: Sequence[_Work]) -> None:
         """A step was committed for these. Raises `SegmentsReplacedError` if one was at the same offset too often."""
-        for work in done:
+        for work in works:
             key = work.topic.topic_id, work.cut.partition
             furthest, times = self._at.get(key, (-1, 0))
             times = 0 if work.first > furthest else times + 1
@@ -116,7 +116,7 @@ class _Progress:
 
 def _seal(log: Log, todo: Sequence[_Work], writer: str) -> list[_Work]:
     """One commit, with as many of them as one step may have. These."""
-    done = []
+    works = []
     rows = size = 0
     with ExitStack() as stack:
         new: list[Rewriter] = []
@@ -125,9 +125,9 @@ def _seal(log: Log, todo: Sequence[_Work], writer: str) -> list[_Work]:
             if new and (rows > ROWS or size > work.limit):
                 break
             new.append(work.write(log, stack))
-            done.append(work)
+            works.append(work)
         commit_all(log, new, writer)
-    return done
+    return works
 
 
 class _Work(NamedTuple):
@@ -184,7 +184,7 @@ class _Work(NamedTuple):
             if page.next_offset > cut.start and page.base_offset < cut.end
         ]
         first, end, written = _stretch(pages, plan, _file_bytes(topic))
-        whole = frozenset(one.file.name for one in plan.files)
+        whole = frozenset(sealed_file.file.name for sealed_file in plan.files)
         broken = frozenset(fetch.file.name for fetch in plan.rest)
         return _Work(
             cut, topic, partition, plan.rest[0].offset, tuple(pages[first:end]), written, whole, broken
@@ -246,8 +246,8 @@ def _stretch(pages: Sequence[IndexPage], plan: SealedPlan, limit: int) -> tuple[
         todo[bisect_right(ends, fetch.offset)] += (
             fetch.size if fetch.file.is_parquet else 1 + fetch.size // SHRINKS
         )
-    for one in plan.files:
-        small[bisect_right(ends, one.base_offset)] += one.file.size
+    for sealed_file in plan.files:
+        small[bisect_right(ends, sealed_file.base_offset)] += sealed_file.file.size
     first = next(n for n, size in enumerate(todo) if size)
     end = first + 1
     while end < len(pages) and todo[end] and sum(page.bytes for page in pages[first : end + 1]) <= limit:

@@ -94,7 +94,7 @@ class Chain:
                 self._diverged(seq, error)
                 break
             self._notes.summary.entries += 1
-            self._notes.summary.refused_requests += sum(isinstance(one, Rejected) for one in outcomes)
+            self._notes.summary.refused_requests += sum(isinstance(outcome, Rejected) for outcome in outcomes)
             boundary = is_boundary(state, seq)
             if self._quick and (boundary or seq == self._end):
                 self._check(checked, state)
@@ -137,10 +137,10 @@ class Chain:
                 middle = (low + high) // 2
                 low, high = (middle, high) if self._exists(middle) else (low, middle)
             beyond = (low + gap for gap in range(2, _LOOK_BEYOND) if self._exists(low + gap))
-            found = next(beyond, None)
-            if found is None:
+            later = next(beyond, None)
+            if later is None:
                 return low
-            low = found
+            low = later
 
     def _is_closing(self, seq: int) -> bool:
         try:
@@ -188,8 +188,8 @@ class Chain:
             self._impossible(after.seq, error)
 
     def _impossible(self, seq: int, error: InvariantError) -> None:
-        what = f"leads to an impossible state: {error}"
-        self._notes.wrong(self._name(seq), what, "report it as an error of spark_eos")
+        problem = f"leads to an impossible state: {error}"
+        self._notes.wrong(self._name(seq), problem, "report it as an error of spark_eos")
 
     def _jump(self, seq: int, problem: str) -> State | None:
         """From an entry that cannot be applied to the state of the next good snapshot.
@@ -301,8 +301,8 @@ class Chain:
     # -- Snapshots --------------------------------------------------------------------------------------
 
     def _snapshots(self) -> list[int]:
-        found = (paths.snapshot_seq(info.name) for info in self._store.list(paths.SNAPSHOTS))
-        return sorted(seq for seq in found if seq is not None)
+        seqs = (paths.snapshot_seq(info.name) for info in self._store.list(paths.SNAPSHOTS))
+        return sorted(seq for seq in seqs if seq is not None)
 
     def _decoded(self, seq: int) -> State | str | None:
         """The state that is stored, what is the matter with it, or None: it has been dropped by now."""
@@ -316,10 +316,10 @@ class Chain:
 
     def _damaged_start(self, seq: int, problem: str) -> None:
         self._compared.add(seq)
-        others = [at for at in self._snapshots() if at > seq and isinstance(self._decoded(at), State)]
+        later = [at for at in self._snapshots() if at > seq and isinstance(self._decoded(at), State)]
         remedy = (
-            f"delete it: {paths.snapshot(others[0])} stands for it"
-            if others
+            f"delete it: {paths.snapshot(later[0])} stands for it"
+            if later
             else "put it back from a copy of the log: the entries before it are retired"
         )
         self._notes.wrong(paths.snapshot(seq), problem, remedy)
@@ -330,21 +330,21 @@ class Chain:
         self._pages.passed(state)
         self._compared.add(state.seq)
         name = paths.snapshot(state.seq)
-        found = self._decoded(state.seq)
-        if found is None:
+        result = self._decoded(state.seq)
+        if result is None:
             return
         self._notes.summary.snapshots += 1
-        if isinstance(found, State):
-            if found == state:
+        if isinstance(result, State):
+            if result == state:
                 self._pages.require(state)
                 return
-            found = "holds another state than the one that its entries lead to"
+            result = "holds another state than the one that its entries lead to"
         if self._repair:
             self._store.delete(name)
             self._write(state)
-            self._notes.add(Verdict.REPAIRED, name, found)
+            self._notes.add(Verdict.REPAIRED, name, result)
         else:
-            self._notes.wrong(name, found, "verify --repair rewrites it: its entries are still there")
+            self._notes.wrong(name, result, "verify --repair rewrites it: its entries are still there")
 
     def _write(self, state: State) -> None:
         self._store.ensure_durable(self._name(state.seq))
@@ -357,10 +357,10 @@ class Chain:
         """Snapshots that no replay came by; and the newest one, if it is missing."""
         stored = self._snapshots()
         for seq in self._uncompared(stored):
-            found = self._decoded(seq)
-            if isinstance(found, str):
-                self._damaged_start(seq, found)
-            elif found is not None:
+            result = self._decoded(seq)
+            if isinstance(result, str):
+                self._damaged_start(seq, result)
+            elif result is not None:
                 self._notes.summary.snapshots += 1
         state = self._boundary
         if state is None or any(seq >= state.seq for seq in stored):

@@ -120,10 +120,10 @@ class DataCheck:
         load = IndexPageStore(self._store).load
         try:
             return any(
-                one.file == row.file
-                for known, pin in pins(newest_of(self._store, state))
-                if known == key
-                for one in pin.rows(load)
+                pinned_row.file == row.file
+                for pinned_key, pin in pins(newest_of(self._store, state))
+                if pinned_key == key
+                for pinned_row in pin.rows(load)
             )
         except (ObjectNotFoundError, CorruptRecordError):
             return True
@@ -225,11 +225,15 @@ class DataCheck:
             return "is missing"
         except CorruptRecordError as error:
             # What it says before and after that stands in the finding anyway.
-            told = str(error).removeprefix(f"file {row.file.name!r}, ")
-            return told.partition("; the storage does not hold")[0]
+            message = str(error).removeprefix(f"file {row.file.name!r}, ")
+            return message.partition("; the storage does not hold")[0]
         if row.file.offsets and row.file.is_parquet:
-            found = table.column(0).to_pylist()
-            if found != sorted({*found}) or found[0] < row.base_offset or found[-1] >= row.next_offset:
+            row_offsets = table.column(0).to_pylist()
+            if (
+                row_offsets != sorted({*row_offsets})
+                or row_offsets[0] < row.base_offset
+                or row_offsets[-1] >= row.next_offset
+            ):
                 ends = f"{row.base_offset} to {row.next_offset}"
                 return f"its rows have offsets that are not in order, or not from {ends}"
         elif row.file.offsets:
@@ -252,10 +256,10 @@ class DataCheck:
         if partition is None or partition.start >= row.next_offset:
             return False
         try:
-            found = partition.index.find(row.base_offset, IndexPageStore(self._store).load)
+            newest_row = partition.index.find(row.base_offset, IndexPageStore(self._store).load)
         except (ObjectNotFoundError, CorruptRecordError):
             return True
-        return found is not None and found.file == row.file
+        return newest_row is not None and newest_row.file == row.file
 
     def _offsets(self, state: State) -> None:
         for group, offsets in sorted(state.offsets.items()):

@@ -43,9 +43,9 @@ class Mentioned:
         """Whether it was added; with a chance of less than one in 10^12 also if it was not."""
         if self._sorted is None:
             self._sorted = np.unique(np.array(self._hashes, np.uint64))
-        wanted = np.uint64(_hash(name))
-        at = int(np.searchsorted(self._sorted, wanted))
-        return at < len(self._sorted) and bool(self._sorted[at] == wanted)
+        name_hash = np.uint64(_hash(name))
+        at = int(np.searchsorted(self._sorted, name_hash))
+        return at < len(self._sorted) and bool(self._sorted[at] == name_hash)
 
 
 def _hash(name: str) -> int:
@@ -60,7 +60,7 @@ class PieceCheck:
         self._notes = notes
         self._repair = repair
         self._required: frozenset[IndexPage] = frozenset()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self.mentioned = Mentioned()
 
     def passed(self, state: State) -> None:
@@ -103,8 +103,8 @@ class PieceCheck:
             create_idempotent(self._store, name, encode_page(content))
             self._notes.add(Verdict.REPAIRED, name, problem)
             return True
-        if name not in self._told:
-            self._told.add(name)
+        if name not in self._reported:
+            self._reported.add(name)
             self._notes.wrong(name, problem, "verify --repair rewrites it: its entries are still there")
         return False
 
@@ -182,14 +182,18 @@ class PieceCheck:
         if partition is None:
             return False
         pinned = (pin.pages for key, pin in pins(newest) if key == page.partition)
-        if any(self._is_in(page, found) for found in pinned):
+        if any(self._is_in(page, pages) for pages in pinned):
             return True
         return partition.start < page.next_offset and self._is_in(page, partition.index.pages)
 
-    def _is_in(self, page: IndexPage, found: tuple[IndexPage, ...]) -> bool:
+    def _is_in(self, page: IndexPage, pages: tuple[IndexPage, ...]) -> bool:
         """Whether the page is one of these, or inside of one."""
         while True:
-            over = [one for one in found if one.base_offset <= page.base_offset < one.next_offset]
+            over = [
+                candidate
+                for candidate in pages
+                if candidate.base_offset <= page.base_offset < candidate.next_offset
+            ]
             if not over or over[0].level < page.level:
                 return False
             if over[0].level == page.level:
@@ -199,7 +203,7 @@ class PieceCheck:
                 content = over[0].content or decode_page(self._store.read(name), over[0], name)
             except (ObjectNotFoundError, CorruptRecordError):
                 return True
-            found = tuple(part for part in content if isinstance(part, IndexPage))
+            pages = tuple(part for part in content if isinstance(part, IndexPage))
 
 
 def newest_of(store: Store, state: State) -> State:
@@ -233,5 +237,5 @@ def _contradiction(page: IndexPage, content: PageContent) -> str:
 
 
 def _topic(state: State, page: IndexPage) -> str:
-    known = (topic.name for topic in state.topics.values() if topic.topic_id == page.partition[0])
-    return next(known, page.partition[0])
+    names = (topic.name for topic in state.topics.values() if topic.topic_id == page.partition[0])
+    return next(names, page.partition[0])

@@ -61,23 +61,23 @@ class FindingCollector:
     """
 
     def __init__(
-        self, found: Callable[[Finding], None], progress: Callable[[str, int, int], None] | None = None
+        self, on_finding: Callable[[Finding], None], progress: Callable[[str, int, int], None] | None = None
     ) -> None:
         self.summary = Summary()
-        self._found = found
+        self._on_finding = on_finding
         self._progress = progress
 
     def add(self, verdict: Verdict, name: str, text: str, remedy: str = "") -> None:
         """A finding."""
         self.summary.found[verdict] += 1
         # Errors begin with the name, which stands in front anyway.
-        self._found(Finding(verdict, name, text.removeprefix(f"{name} "), remedy))
+        self._on_finding(Finding(verdict, name, text.removeprefix(f"{name} "), remedy))
 
     def wrong(self, name: str, text: str, remedy: str) -> None:
         """Something is wrong and stays so."""
         self.add(Verdict.WRONG, name, text, remedy)
 
-    def at(self, what: str, done: int, of: int) -> None:
+    def at(self, stage: str, count: int, of: int) -> None:
         """So far it is."""
         if self._progress is not None:
-            self._progress(what, done, of)
+            self._progress(stage, count, of)

@@ -64,7 +64,7 @@ class Disk:
         self._descriptors: dict[int, FileNode | Folder] = {}
         self._paths: dict[int, str] = {}
         self._notes: tuple[Hashable, ...] = ()
-        self._seen: set[Hashable] = set()
+        self._cut_keys: set[Hashable] = set()
         self._failures: list[Failure] = []
         self._lock = threading.RLock()
         self._real: dict[str, Callable[..., Any]] = {}
@@ -371,8 +371,8 @@ class Disk:
         call = " ".join(self.calls[-1]) if self.calls else ""
         for folders, files in self._images.possible():
             key = (self._notes, folders, frozenset(files.items()))
-            if key not in self._seen:
-                self._seen.add(key)
+            if key not in self._cut_keys:
+                self._cut_keys.add(key)
                 self.cuts.append(PowerCut(step, call, self._notes, folders, files))
 
     def _relative(self, path: Any, dir_fd: int | None) -> str:

@@ -46,12 +46,12 @@ class FileNode:
         """What some of the pending writes leave: parts of them, or the right length full of zeros."""
         if chance.random() < 0.25:
             return self.durable[: len(self.data)].ljust(len(self.data), b"\0")
-        found = bytearray(self.durable)
+        content = bytearray(self.durable)
         for position, data in self.pending:
             if chance.random() < 0.6:
                 cut = None if data is None else data[: _piece(len(data), chance)]
-                _apply(found, position, cut)
-        return bytes(found)
+                _apply(content, position, cut)
+        return bytes(content)
 
 
 class Folder:
@@ -87,14 +87,14 @@ class Images:
     def possible(self) -> Iterator[Image]:
         """Some of the states that are possible now; they may repeat."""
         lost = _Survival(lambda _: False)
-        kept = _Survival(lambda _: True)
+        whole = _Survival(lambda _: True)
         yield lost.image(self._top)
-        yield kept.image(self._top)
-        things = kept.things[-_RECENT:]
+        yield whole.image(self._top)
+        things = whole.things[-_RECENT:]
         for thing in things:
-            yield _Survival(lambda at, one=thing: at == one).image(self._top)  # type: ignore[misc]
-            yield _Survival(lambda at, one=thing: at != one).image(self._top)  # type: ignore[misc]
-        if kept.things:
+            yield _Survival(lambda at, thing=thing: at == thing).image(self._top)  # type: ignore[misc]
+            yield _Survival(lambda at, thing=thing: at != thing).image(self._top)  # type: ignore[misc]
+        if whole.things:
             for _ in range(self._samples):
                 share = self._chance.random()
                 drawn = _Survival(lambda _, share=share: self._chance.random() < share, self._chance)  # type: ignore[misc]
@@ -145,8 +145,8 @@ class _Survival:
         # A file has one content under all its names.
         if id(file) not in self._contents:
             self.things.append(id(file))
-            kept = self._keeps(id(file))
-            if kept:
+            survives = self._keeps(id(file))
+            if survives:
                 self._contents[id(file)] = bytes(file.data)
             else:
                 self._contents[id(file)] = file.durable if self._chance is None else file.torn(self._chance)
@@ -157,8 +157,8 @@ def load(root: str) -> Folder:
     """The real folder ``root`` as a model in which everything is durable."""
     folder = Folder()
     with os.scandir(root) as entries:
-        found: Mapping[str, os.DirEntry[str]] = {entry.name: entry for entry in entries}
-    for name, entry in sorted(found.items()):
+        by_name: Mapping[str, os.DirEntry[str]] = {entry.name: entry for entry in entries}
+    for name, entry in sorted(by_name.items()):
         if entry.is_dir(follow_symlinks=False):
             folder.names[name] = [load(entry.path)]
         elif entry.is_file(follow_symlinks=False):

@@ -42,7 +42,7 @@ class Graph:
         low: dict[int, int] = {}
         stack: list[int] = []
         on_stack: set[int] = set()
-        found: list[set[int]] = []
+        components: list[set[int]] = []
         for root in self._nodes:
             if root in order:
                 continue
@@ -71,8 +71,8 @@ class Graph:
                         component = _pop_through(stack, node)
                         on_stack -= component
                         if len(component) > 1:
-                            found.append(component)
-        return found
+                            components.append(component)
+        return components
 
     def inside(self, component: set[int]) -> Iterator[Edge]:
         """The edges between nodes of a component. Each of them lies on a cycle."""

@@ -99,9 +99,9 @@ class Operation:
         sends = tuple(action for action in self.actions if isinstance(action, Send))
         if self.kind is Kind.OK:
             return sends
-        done = {(send.partition, send.value) for send in sends}
+        sent = {(send.partition, send.value) for send in sends}
         planned = (action for action in self.invoke.actions if isinstance(action, Send))
-        return (*sends, *(send for send in planned if (send.partition, send.value) not in done))
+        return (*sends, *(send for send in planned if (send.partition, send.value) not in sent))
 
     @cached_property
     def polls(self) -> tuple[Poll, ...]:
@@ -117,7 +117,7 @@ def pair(history: Iterable[Event]) -> list[Operation]:
 
     Raises `InvalidRequestError` if a completion has no invocation, or contradicts it.
     """
-    found: list[tuple[Event, list[Event]]] = []
+    pairs: list[tuple[Event, list[Event]]] = []
     waiting: dict[str, tuple[Event, list[Event]]] = {}
     last = -1
     for event in history:
@@ -126,7 +126,7 @@ def pair(history: Iterable[Event]) -> list[Operation]:
         last = event.index
         if event.kind is Kind.INVOKE:
             waiting[event.process] = (event, [])
-            found.append(waiting[event.process])
+            pairs.append(waiting[event.process])
             continue
         invoke, completion = waiting.pop(event.process, (None, []))
         if invoke is None or (invoke.call, invoke.transaction) != (event.call, event.transaction):
@@ -135,7 +135,7 @@ def pair(history: Iterable[Event]) -> list[Operation]:
                 "a process has one call at a time, and completes each at most once"
             )
         completion.append(event)
-    return [Operation(invoke, completion[0] if completion else None) for invoke, completion in found]
+    return [Operation(invoke, completion[0] if completion else None) for invoke, completion in pairs]
 
 
 def final_operations(final: FinalReads) -> Iterator[Operation]:
@@ -203,8 +203,8 @@ class Facts:
             return Fate.ABORTED
         # What a one-shot transaction or a plain send wrote is never seen before it is in for good.
         shown = self.committed_reads if operation.streamed else self.reads
-        seen = any((send.partition, send.value) in shown for send in operation.sends)
-        return Fate.COMMITTED if seen else Fate.UNKNOWN
+        was_read = any((send.partition, send.value) in shown for send in operation.sends)
+        return Fate.COMMITTED if was_read else Fate.UNKNOWN
 
     def outcome(self, operation: Operation) -> Fate:
         """What became of an operation; of a plain one with several sends: of at least one of them."""

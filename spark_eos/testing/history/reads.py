@@ -169,29 +169,29 @@ class _Blockers:
     """Streamed transactions by the places of their records: what may hold back a last stable offset."""
 
     def __init__(self, facts: Facts) -> None:
-        self._known: dict[TopicPartition, list[tuple[int, Operation]]] = defaultdict(list)
-        self._unknown: dict[TopicPartition, list[Operation]] = defaultdict(list)
+        self._placed: dict[TopicPartition, list[tuple[int, Operation]]] = defaultdict(list)
+        self._unplaced: dict[TopicPartition, list[Operation]] = defaultdict(list)
         for operation in facts.operations:
             if not operation.streamed:
                 continue
             for send in operation.sends:
                 offset = facts.offset((send.partition, send.value))
                 if offset is None:
-                    self._unknown[send.partition].append(operation)
+                    self._unplaced[send.partition].append(operation)
                 else:
-                    self._known[send.partition].append((offset, operation))
-        for known in self._known.values():
-            known.sort(key=lambda place: place[0])
+                    self._placed[send.partition].append((offset, operation))
+        for placed in self._placed.values():
+            placed.sort(key=lambda place: place[0])
 
     def between(self, partition: TopicPartition, start: int, end: int, writer: Operation) -> bool:
         """Whether one that ``writer`` did not find ended may hold back readers from ``start`` to ``end``."""
-        known = self._known.get(partition, [])
-        first = bisect_left(known, start, key=lambda place: place[0])
-        behind = (blocker for offset, blocker in known[first:] if offset < end)
+        placed = self._placed.get(partition, [])
+        first = bisect_left(placed, start, key=lambda place: place[0])
+        behind = (blocker for offset, blocker in placed[first:] if offset < end)
         return any(
             # One that failed may be open still, until it is aborted.
             blocker.kind is not Kind.OK or blocker.fate.index > writer.invoke.index
-            for blocker in chain(behind, self._unknown.get(partition, ()))
+            for blocker in chain(behind, self._unplaced.get(partition, ()))
         )
 
 
@@ -201,7 +201,7 @@ class _Witness:
     def __init__(self, facts: Facts, blockers: _Blockers) -> None:
         self._facts, self._blockers = facts, blockers
         self._positions: dict[TopicPartition, int] = {}
-        self._seen: dict[int, Operation] = {}
+        self._readers: dict[int, Operation] = {}
         self._pending: dict[TopicPartition, list[tuple[int, int, Operation]]] = defaultdict(list)
         self._reported: set[tuple[int, TopicPartition, bool]] = set()
 
@@ -225,13 +225,13 @@ class _Witness:
 
     def _see(self, reader: Operation, key: Key) -> None:
         writer = self._facts.writers.get(key)
-        if writer is None or writer.transaction is None or writer.invoke.index in self._seen:
+        if writer is None or writer.transaction is None or writer.invoke.index in self._readers:
             return
         if self._facts.outcome(writer) is not Fate.COMMITTED:
             return
         if writer.streamed and not reader.is_committed_read:
             return  # it may still have been open
-        self._seen[writer.invoke.index] = reader
+        self._readers[writer.invoke.index] = reader
         for send in writer.sends:
             offset = self._facts.offset((send.partition, send.value))
             if send.partition != key[0] and offset is not None:
@@ -259,12 +259,12 @@ class _Witness:
             self._reported.add(case)
             text = (
                 f"{reader} is at the end of {poll.partition}, {end}, and does not see {writer} there, "
-                f"of which {self._seen[number]} saw records elsewhere"
+                f"of which {self._readers[number]} saw records elsewhere"
             )
             yield Anomaly(
                 "torn",
                 at(poll.partition, offset),
-                fate(writer, self._seen[number], reader),
+                fate(writer, self._readers[number], reader),
                 text + (" (a streamed transaction may hold back the end)" if held_back else ""),
                 allowed=writer.streamed or held_back,
             )

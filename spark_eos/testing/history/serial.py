@@ -63,18 +63,18 @@ class _Edges:
         """From each writer to the committed operations that read what it wrote, committed."""
         facts = self._facts
         for number, reader in self.operations.items():
-            known: set[int] = set()  # a second edge between the same two says nothing new
+            writer_indexes: set[int] = set()  # a second edge between the same two says nothing new
             for poll in reader.polls:
                 for offset, value in poll.records:
                     key = (poll.partition, value)
                     writer = facts.writers.get(key)
-                    if writer is None or writer is reader or writer.invoke.index in known:
+                    if writer is None or writer is reader or writer.invoke.index in writer_indexes:
                         continue
                     if facts.fate(key) is not Fate.COMMITTED:
                         continue
                     plain = writer.transaction is None and not writer.atomic
                     if reader.is_committed_read or not writer.streamed:
-                        known.add(writer.invoke.index)
+                        writer_indexes.add(writer.invoke.index)
                         yield Edge(
                             writer.invoke.index, number, "wr", f"{poll.partition}@{offset}", weak=plain
                         )
@@ -117,15 +117,15 @@ def serial_order(facts: Facts, order: Order) -> list[Anomaly]:
     times = [*edges.process()] if order == "process" else [*edges.realtime()] if order == "realtime" else []
     strong = [edge for edge in writes if not edge.weak]
     strong_reads = [edge for edge in reads if not edge.weak]
-    found: list[Anomaly] = []
-    found += _cycles(edges, "G0", [strong, [*strong, *times]], _any)
+    anomalies: list[Anomaly] = []
+    anomalies += _cycles(edges, "G0", [strong, [*strong, *times]], _any)
     both = [*strong, *strong_reads]
-    found += _cycles(edges, "G1c", [both, [*both, *times]], _is_read)
+    anomalies += _cycles(edges, "G1c", [both, [*both, *times]], _is_read)
     if len(both) < len(writes) + len(reads):
-        found += _cycles(edges, "G0", [writes], _is_weak, allowed=True)
+        anomalies += _cycles(edges, "G0", [writes], _is_weak, allowed=True)
         everything = [*writes, *reads, *times]
-        found += _cycles(edges, "G1c", [everything], _is_read, _has_weak, allowed=True)
-    return found
+        anomalies += _cycles(edges, "G1c", [everything], _is_read, _has_weak, allowed=True)
+    return anomalies
 
 
 def _any(_: Edge) -> bool:

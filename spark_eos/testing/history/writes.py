@@ -98,16 +98,16 @@ def lost_writes(facts: Facts, runs: Iterable[Run]) -> Iterator[Anomaly]:
             # A final read begins at the start of the partition, whatever it finds first.
             start = facts.starts.get(run.partition, 0) if run.partition in facts.final else run.start
             stretches[run.partition].append((start, run.end))
-    covered = {partition: _union(found) for partition, found in stretches.items()}
+    covered = {partition: _union(ranges) for partition, ranges in stretches.items()}
     for operation, send in _must_be_in(facts):
         key = (send.partition, send.value)
         offset = facts.offset(key)
         if offset is None or key in facts.committed_reads or offset < facts.starts.get(send.partition, 0):
             continue
-        found = covered.get(send.partition, [])
-        nearest = bisect_right(found, (offset, float("inf"))) - 1
-        if nearest >= 0 and offset < found[nearest][1]:
-            text = f"{send.value!r} of {operation} was not read, though a reader came to {found[nearest][1]}"
+        ranges = covered.get(send.partition, [])
+        nearest = bisect_right(ranges, (offset, float("inf"))) - 1
+        if nearest >= 0 and offset < ranges[nearest][1]:
+            text = f"{send.value!r} of {operation} was not read, though a reader came to {ranges[nearest][1]}"
             yield Anomaly("lost-write", at(send.partition, offset), fate(operation), text)
 
 
@@ -142,8 +142,8 @@ def conservation(facts: Facts) -> Iterator[Anomaly]:
             if text is not None:
                 where = at(partition, facts.offset((partition, value)))
                 yield Anomaly("conservation", where, fate(writer), text)
-    for partition, found in counts.items():
-        for value, times in found.items():
+    for partition, value_counts in counts.items():
+        for value, times in value_counts.items():
             key = (partition, value)
             if key in facts.writers:
                 continue

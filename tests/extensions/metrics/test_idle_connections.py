@@ -42,7 +42,7 @@ def test_the_oldest_that_asked_nothing_leaves_for_a_new_one(monkeypatch):
 
         asking = connect()
         asking.sendall(b"GET / HTTP/1.0\r\n\r\n")
-        while not server._places._known:
+        while not server._places._admitted:
             time.sleep(0.01)
         idle = [connect() for _ in range(5)]
         assert [one.recv(1) for one in idle[:2]] == [b"", b""]

@@ -547,20 +547,20 @@ def test_a_listing_that_fails_takes_nothing_else_away():
 def test_a_look_is_made_once_in_its_time():
     now, calls = Time(), []
     periodic = Periodic(lambda: calls.append(1) or len(calls), 5.0, now)
-    assert (periodic.get(None), periodic.found) == (True, 1)
+    assert (periodic.get(None), periodic.latest) == (True, 1)
     now.now_s += 4.9
-    assert (periodic.get(None), periodic.found) == (True, 1)
+    assert (periodic.get(None), periodic.latest) == (True, 1)
     now.now_s += 0.1
-    assert (periodic.get(None), periodic.found) == (True, 2)
+    assert (periodic.get(None), periodic.latest) == (True, 2)
 
 
 def test_who_does_not_wait_gets_what_there_is():
     now, go = Time(), threading.Event()
     periodic = Periodic(lambda: go.wait(60) and "found", 5.0, now)
-    assert (periodic.get(0.0), periodic.found) == (False, None)
+    assert (periodic.get(0.0), periodic.latest) == (False, None)
     assert periodic.get(0.0) is False
     go.set()
-    assert (periodic.get(None), periodic.found) == (True, "found")
+    assert (periodic.get(None), periodic.latest) == (True, "found")
 
 
 def test_a_process_that_can_start_no_thread_looks_again_later(monkeypatch):
@@ -571,8 +571,8 @@ def test_a_process_that_can_start_no_thread_looks_again_later(monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
-        assert (periodic.get(None), periodic.found) == (False, None)
-    assert (periodic.get(None), periodic.found) == (True, "found")
+        assert (periodic.get(None), periodic.latest) == (False, None)
+    assert (periodic.get(None), periodic.latest) == (True, "found")
 
 
 # -- A bucket -------------------------------------------------------------------------------------------

@@ -34,12 +34,12 @@ _GARBAGE_S, _INTERVAL_S = 3600.0, 15.0
 
 
 def _address_of(text: str) -> tuple[str, int]:
-    found = _ADDRESS.fullmatch(text)
-    if found is None or int(found["port"]) > 65535:
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match["port"]) > 65535:
         raise typer.BadParameter(
             f"{text!r} is not HOST:PORT, such as 127.0.0.1:9464, or PORT", param_hint="'--serve'"
         )
-    return (found["host"] or _LOOPBACK).strip("[]"), int(found["port"])
+    return (match["host"] or _LOOPBACK).strip("[]"), int(match["port"])
 
 
 @app.command("metrics", cls=Command)
@@ -129,14 +129,14 @@ def _print_json(watch: LogWatch) -> None:
     from spark_eos.clients.durations import Spread
 
     points = watch.points(wait=True)
-    for one in [*points, *(point for histogram in watch.histograms() for point in histogram.points())]:
-        value = one.value._asdict() if isinstance(one.value, Spread) else one.value
+    for point in [*points, *(point for histogram in watch.histograms() for point in histogram.points())]:
+        value = point.value._asdict() if isinstance(point.value, Spread) else point.value
         print_json(
             {
-                "metric": one.metric.name,
-                "kind": one.metric.kind.value,
-                "unit": one.metric.unit,
-                "labels": dict(zip(one.metric.prometheus_labels, one.labels, strict=True)),
+                "metric": point.metric.name,
+                "kind": point.metric.kind.value,
+                "unit": point.metric.unit,
+                "labels": dict(zip(point.metric.prometheus_labels, point.labels, strict=True)),
                 "value": value,
             }
         )

@@ -22,27 +22,27 @@ def abort(follower: Follower, question: Question) -> Answer:
     The same call again changes nothing more, and says that the transaction is aborted. Raises
     `CommitOutcomeUnknownError` if the store did not say whether the abort was written: `abort_outcome` looks.
     """
-    transactional_id, seen = _asked(question)
+    transactional_id, stamp = _asked(question)
 
     def propose(state: State) -> tuple[Action, ...]:
-        if not _is_open(state, seen):
+        if not _is_open(state, stamp):
             return ()
-        timeout_ms = state.producers[seen.producer_id].timeout_ms
-        return (InitProducer(seen.producer_id, seen.epoch + 1, transactional_id, timeout_ms),)
+        timeout_ms = state.producers[stamp.producer_id].timeout_ms
+        return (InitProducer(stamp.producer_id, stamp.epoch + 1, transactional_id, timeout_ms),)
 
     log = follower.writer(Log)
-    outcome, text = _became(log.state, transactional_id, seen)
+    outcome, text = _became(log.state, transactional_id, stamp)
     if outcome != "open":
         return _ended(outcome, text, transactional_id)
     try:
         state = log.commit(propose, writer=WRITER).state
     except CommitOutcomeUnknownError as error:
         raise CommitOutcomeUnknownError(
-            f"it is not known whether the abort of transaction {seen.number} of {transactional_id!r} was written: the "
+            f"it is not known whether the abort of transaction {stamp.number} of {transactional_id!r} was written: the "
             f"store did not answer ({error.__cause__}). Look what became of it; to abort again is safe, too",
             error.request_id,
         ) from error
-    outcome, text = _became(state, transactional_id, seen)
+    outcome, text = _became(state, transactional_id, stamp)
     if outcome != "aborted":
         return _ended(outcome, text, transactional_id)
     follower.asked()
@@ -51,8 +51,8 @@ def abort(follower: Follower, question: Question) -> Answer:
 
 def abort_outcome(follower: Follower, question: Question) -> Answer:
     """What became of a transaction, in the log as it is now: ``open``, ``aborted``, ``committed`` or ``unknown``."""
-    transactional_id, seen = _asked(question)
-    outcome, text = _became(follower.log.follow(), transactional_id, seen)
+    transactional_id, stamp = _asked(question)
+    outcome, text = _became(follower.log.follow(), transactional_id, stamp)
     if outcome == "open":
         text += ": no abort was written so far. A write that the store delays may still arrive; to abort again is safe"
     return {"id": transactional_id, "outcome": outcome, "text": text}
@@ -71,10 +71,10 @@ def _asked(question: Question) -> tuple[str, ProducerStamp]:
     return question.text("id"), ProducerStamp(*numbers)
 
 
-def _is_open(state: State, seen: ProducerStamp) -> bool:
-    producer = state.producers.get(seen.producer_id)
+def _is_open(state: State, stamp: ProducerStamp) -> bool:
+    producer = state.producers.get(stamp.producer_id)
     return (
-        producer is not None and producer.stamp == seen and producer.transaction is TransactionState.ONGOING
+        producer is not None and producer.stamp == stamp and producer.transaction is TransactionState.ONGOING
     )
 
 
@@ -86,26 +86,26 @@ def _ended(outcome: str, text: str, transactional_id: str) -> Answer:
     return {"id": transactional_id, "outcome": outcome, "already": True, "text": text}
 
 
-def _became(state: State, transactional_id: str, seen: ProducerStamp) -> tuple[str, str]:
+def _became(state: State, transactional_id: str, stamp: ProducerStamp) -> tuple[str, str]:
     """What became of a transaction, as a word and as a sentence."""
-    name = f"transaction {seen.number} of {transactional_id!r}"
-    producer = state.producers.get(seen.producer_id)
+    name = f"transaction {stamp.number} of {transactional_id!r}"
+    producer = state.producers.get(stamp.producer_id)
     if producer is None or producer.transactional_id != transactional_id:
         return "unknown", f"{name} is not open any more: the log does not know its producer"
-    if seen.number > producer.number or seen.epoch > producer.epoch:
+    if stamp.number > producer.number or stamp.epoch > producer.epoch:
         return (
             "unknown",
             f"{name} is not open any more: the log knows no transaction of that number and epoch",
         )
-    if _is_open(state, seen):
+    if _is_open(state, stamp):
         return "open", f"{name} is open"
-    mark = (seen.producer_id, seen.number)
-    is_newest = producer.number == seen.number
+    mark = (stamp.producer_id, stamp.number)
+    is_newest = producer.number == stamp.number
     if (is_newest and producer.transaction is TransactionState.COMPLETE_ABORT) or any(
         mark in part.aborted for part in state.partitions.values()
     ):
         fenced = f", and its producer is fenced: the epoch is {producer.epoch} now"
-        return "aborted", f"{name} is aborted{fenced if producer.epoch > seen.epoch else ''}"
+        return "aborted", f"{name} is aborted{fenced if producer.epoch > stamp.epoch else ''}"
     if is_newest and producer.transaction is TransactionState.COMPLETE_COMMIT:
         return "committed", f"{name} is not open any more: it was committed"
     return (

@@ -11,24 +11,24 @@ __all__ = ["audit", "shown"]
 
 def audit(follower: Follower, question: Question) -> Answer:
     """A page of the log's trail, newest first; ``filter`` is a part of a name, a writer, or what was done."""
-    wanted = question.text("filter", "", most=1000).casefold()
-    found = [
-        one
-        for one in reversed(follower.state.trail)
-        if any(wanted in text.casefold() for text in (one.name, one.what, one.writer))
+    substring = question.text("filter", "", most=1000).casefold()
+    events = [
+        event
+        for event in reversed(follower.state.trail)
+        if any(substring in text.casefold() for text in (event.name, event.what, event.writer))
     ]
-    return page(question, found, shown, ("time", "what", "name", "writer", "times", "text", "entry"))
+    return page(question, events, shown, ("time", "what", "name", "writer", "times", "text", "entry"))
 
 
-def shown(one: Event) -> Answer:
+def shown(event: Event) -> Answer:
     """An event as it is shown."""
     return {
-        "entry": one.entry,
-        "time": one.timestamp_ms,
-        "writer": one.writer,
-        "what": one.what,
-        "name": one.name,
-        "text": one.text,
-        "times": one.times,
-        "first": one.first_ms,
+        "entry": event.entry,
+        "time": event.timestamp_ms,
+        "writer": event.writer,
+        "what": event.what,
+        "name": event.name,
+        "text": event.text,
+        "times": event.times,
+        "first": event.first_ms,
     }

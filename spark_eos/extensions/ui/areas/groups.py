@@ -32,28 +32,28 @@ _OF_WRITERS = {"hanging transaction", "held back", "prepared waits"}
 def groups(follower: Follower, question: Question) -> Answer:
     """A page of the groups and queries, by lag or by name."""
     state, series = follower.state, follower.series
-    wanted = question.text("filter", "").casefold()
+    substring = question.text("filter", "").casefold()
     kind = question.choice("kind", ("all", "group", "query"))
     sort = question.choice("sort", ("lag", "name"))
-    found = [("group", name) for name in {*state.groups, *state.offsets}] if kind != "query" else []
-    found += [("query", name) for name in state.queries] if kind != "group" else []
-    found = [one for one in found if wanted in one[1].casefold()]
+    readers = [("group", name) for name in {*state.groups, *state.offsets}] if kind != "query" else []
+    readers += [("query", name) for name in state.queries] if kind != "group" else []
+    readers = [reader for reader in readers if substring in reader[1].casefold()]
     lags = {"group": series.group_lags, "query": series.query_lags}
     if sort == "lag":
-        found.sort(key=lambda one: (-lags[one[0]].get(one[1], 0), one[1], one[0]))
+        readers.sort(key=lambda reader: (-lags[reader[0]].get(reader[1], 0), reader[1], reader[0]))
     else:
-        found.sort(key=lambda one: (one[1], one[0]))
+        readers.sort(key=lambda reader: (reader[1], reader[0]))
 
-    def row(one: tuple[str, str]) -> Answer:
-        kind_, name = one
-        known = state.groups.get(name)
+    def row(reader: tuple[str, str]) -> Answer:
+        kind_, name = reader
+        group = state.groups.get(name)
         return {
             "kind": kind_,
             "name": name,
-            "state": (known or Group()).status
+            "state": (group or Group()).status
             if kind_ == "group"
             else f"micro-batch {state.queries[name].batch_id}",
-            "members": None if kind_ == "query" else 0 if known is None else len(known.members),
+            "members": None if kind_ == "query" else 0 if group is None else len(group.members),
             "partitions": len(state.offsets.get(name, ()))
             if kind_ == "group"
             else _read_partitions(state, name),
@@ -61,7 +61,7 @@ def groups(follower: Follower, question: Question) -> Answer:
             "spark": spark(series.lags(kind_, name)),
         }
 
-    return {"seq": state.seq, **page(question, found, row)}
+    return {"seq": state.seq, **page(question, readers, row)}
 
 
 def show_group(follower: Follower, question: Question) -> Answer:
@@ -164,7 +164,7 @@ def query_batches(follower: Follower, question: Question) -> Answer:
     """The micro-batches of a Spark query in the newest entries, and what the log knows of its failures."""
     name, state = question.text("query"), follower.state
     first = max(state.seq - _ENTRIES + 1, oldest_entry(follower))
-    found: list[Answer] = [
+    batches: list[Answer] = [
         {
             **batch,
             "entry": row["seq"],
@@ -179,44 +179,47 @@ def query_batches(follower: Follower, question: Question) -> Answer:
         if batch["query"] == name
     ]
     last_ms = None
-    for one in found:
-        one["since_ms"] = None if last_ms is None else one["time"] - last_ms
-        if one["refused"] is None:
-            last_ms = one["time"]
+    for batch in batches:
+        batch["since_ms"] = None if last_ms is None else batch["time"] - last_ms
+        if batch["refused"] is None:
+            last_ms = batch["time"]
     events = [shown(event) for event in reversed(state.trail) if event.name == name][:20]
-    return {"first": first, "last": state.seq, "rows": found[::-1][:50], "events": events}
+    return {"first": first, "last": state.seq, "rows": batches[::-1][:50], "events": events}
 
 
 def _behind(lags: list[Lag], kind: str, name: str) -> Answer | None:
     """How far a reader is behind in records, bytes and time; None if it reads nothing of this log."""
-    of_reader = [one for one in lags if (one.kind, one.name) == (kind, name)]
+    of_reader = [lag for lag in lags if (lag.kind, lag.name) == (kind, name)]
     if not of_reader:
         return None
-    (known,) = totals(of_reader)
+    (total,) = totals(of_reader)
     return {
-        "records": known.records,
-        "bytes": known.bytes,
-        "time_ms": known.time_ms,
-        "exact": known.is_exact,
-        "unknown": sum(one.is_unknown for one in of_reader),
+        "records": total.records,
+        "bytes": total.bytes,
+        "time_ms": total.time_ms,
+        "exact": total.is_exact,
+        "unknown": sum(lag.is_unknown for lag in of_reader),
     }
 
 
 def _advice(follower: Follower, state: State, name: str, rows: list[Answer]) -> list[Answer]:
     """What is wrong with a reader, and what to do; with the view that shows more, if one does."""
-    found: list[Answer] = []
+    advice: list[Answer] = []
     held = 0
     for row in rows:
-        known = state.topics.get(row["topic"])
-        part = None if known is None else state.partitions.get((known.topic_id, row["partition"]))
+        topic = state.topics.get(row["topic"])
+        part = None if topic is None else state.partitions.get((topic.topic_id, row["partition"]))
         held += 0 if part is None else part.end - part.last_stable_offset
     if held:
         text = f"open transactions hold back {held:,} offsets of its partitions, which it cannot read until they end"
-        found.append({"text": text, "to": "transactions"})
-    return found + [
-        {"text": f"{one.text}; {one.advice}" if one.advice else one.text, "commands": commands(one, follower)}
-        for one in troubles(follower)
-        if one.about == name and one.name not in _OF_WRITERS
+        advice.append({"text": text, "to": "transactions"})
+    return advice + [
+        {
+            "text": f"{trouble.text}; {trouble.advice}" if trouble.advice else trouble.text,
+            "commands": commands(trouble, follower),
+        }
+        for trouble in troubles(follower)
+        if trouble.about == name and trouble.name not in _OF_WRITERS
     ]
 
 
@@ -226,9 +229,9 @@ def _read_partitions(state: State, query: str) -> int:
 
 def _place(state: State, topic: str, number: int, committed: Any, holders: dict[Any, str]) -> Answer:
     """A partition of a group: committed, end, lag, and the member that reads it."""
-    known = state.topics.get(topic)
+    current_topic = state.topics.get(topic)
     at = TopicPartition(topic, number)
-    holder = None if known is None else holders.get((known.topic_id, number))
+    holder = None if current_topic is None else holders.get((current_topic.topic_id, number))
     row: Answer = {"topic": at.topic, "partition": at.partition, "holder": holder}
     if committed is None:
         return {**row, "committed": None, "committed_ms": None, "end": None, "lag": None, "gone": None}
@@ -238,9 +241,9 @@ def _place(state: State, topic: str, number: int, committed: Any, holders: dict[
 
 def _lag(state: State, topic: str, number: int, topic_id: str, offset: int) -> Answer:
     """How far an offset is behind the last stable one, and what retention has deleted before it was read."""
-    known = state.topics.get(topic)
+    current_topic = state.topics.get(topic)
     part = state.partitions.get((topic_id, number))
-    if known is None or known.topic_id != topic_id or part is None:
+    if current_topic is None or current_topic.topic_id != topic_id or part is None:
         return {"end": None, "lag": None, "gone": None}
     end = part.last_stable_offset
     return {"end": end, "lag": max(end - max(offset, part.start), 0), "gone": max(part.start - offset, 0)}

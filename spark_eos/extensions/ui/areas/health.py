@@ -25,7 +25,9 @@ def health(follower: Follower, _: Question) -> Answer:
             "problem": follower.error,
             "read_ms": follower.read_ms,
             "age_ms": follower.age_ms,
-            "clock_problem": next((one.text for one in troubles(follower) if one.name == "clock"), None),
+            "clock_problem": next(
+                (trouble.text for trouble in troubles(follower) if trouble.name == "clock"), None
+            ),
         },
     }
 
@@ -54,7 +56,7 @@ def _verify(follower: Follower, job: Job) -> dict[str, Any]:
         # What is wrong comes before notes, whatever was found first.
         if len(findings) < _FINDINGS or finding.verdict is Verdict.WRONG:
             findings.append({**asdict(finding), "verdict": finding.verdict.value})
-            findings.sort(key=lambda one: one["verdict"] != Verdict.WRONG.value)
+            findings.sort(key=lambda row: row["verdict"] != Verdict.WRONG.value)
             del findings[_FINDINGS:]
             job.tell(findings=list(findings))
 

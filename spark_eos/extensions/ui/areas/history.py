@@ -57,10 +57,10 @@ def entry_at(follower: Follower, question: Question) -> Answer:
     """The number of the last entry at a time."""
     text = question.text("time", most=100)
     try:
-        wanted = int(text) if text.lstrip("-").isdecimal() else time_ms(text)
+        timestamp_ms = int(text) if text.lstrip("-").isdecimal() else time_ms(text)
     except (ValueError, OverflowError):
         raise InvalidRequestError(f"{text!r} is not a time such as 2026-11-21T16:30:00") from None
-    return {"entry": entry_at_time(follower.log, wanted)}
+    return {"entry": entry_at_time(follower.log, timestamp_ms)}
 
 
 def show_entry(follower: Follower, question: Question) -> Answer:
@@ -126,8 +126,8 @@ def shown_entries(follower: Follower, first: int, last: int) -> list[Answer]:
 
 def _snapshots(follower: Follower) -> list[int]:
     def listed() -> list[int]:
-        found = (paths.snapshot_seq(info.name) for info in follower.store.list(paths.SNAPSHOTS))
-        return sorted(seq for seq in found if seq is not None)
+        numbers = (paths.snapshot_seq(info.name) for info in follower.store.list(paths.SNAPSHOTS))
+        return sorted(seq for seq in numbers if seq is not None)
 
     seqs: list[int] = follower.remember("snapshots", listed, for_s=_FOR_S)
     return seqs
@@ -141,9 +141,9 @@ def _row(seen: Seen) -> Answer:
 def _plain(entry: Entry, size: int, names: Mapping[str, str], outcomes: Sequence[Outcome]) -> Answer:
     """An entry as JSON has it, with why requests were refused."""
     refused = {
-        at: f"{type(one.error).__name__}: {one.error}"[:500]
-        for at, one in enumerate(outcomes)
-        if isinstance(one, Rejected)
+        at: f"{type(outcome.error).__name__}: {outcome.error}"[:500]
+        for at, outcome in enumerate(outcomes)
+        if isinstance(outcome, Rejected)
     }
     return {
         "seq": entry.seq,
@@ -156,7 +156,10 @@ def _plain(entry: Entry, size: int, names: Mapping[str, str], outcomes: Sequence
         "more": max(len(entry.requests) - 50, 0),
         "kinds": sorted({kind_of(request) for request in entry.requests}),
         "fences": [
-            one for at, request in enumerate(entry.requests) if at not in refused for one in _fences(request)
+            fence
+            for at, request in enumerate(entry.requests)
+            if at not in refused
+            for fence in _fences(request)
         ],
     }
 
@@ -180,7 +183,7 @@ def _request(request: Request, names: Mapping[str, str]) -> Answer:
         "topics": sorted(topics)[:20],
         "groups": sorted(groups)[:20],
         "ends": sorted(set(ends)),
-        "batches": [_batch(one) for one in request.actions if isinstance(one, CommitMicroBatch)],
+        "batches": [_batch(action) for action in request.actions if isinstance(action, CommitMicroBatch)],
     }
 
 
@@ -190,17 +193,20 @@ def _of(offsets: Sequence[PartitionOffset]) -> set[tuple[str, int]]:
 
 def _batch(action: CommitMicroBatch) -> Answer:
     """A micro-batch as its entry has it; ``read`` is None unless all sources, and where they began, are known."""
-    known = all(one.end_offsets and _of(one.start_offsets) == _of(one.end_offsets) for one in action.sources)
-    ends = [sum(at.offset for at in one.end_offsets) for one in action.sources]
-    starts = [sum(at.offset for at in one.start_offsets) for one in action.sources]
+    is_known = all(
+        source.end_offsets and _of(source.start_offsets) == _of(source.end_offsets)
+        for source in action.sources
+    )
+    ends = [sum(at.offset for at in source.end_offsets) for source in action.sources]
+    starts = [sum(at.offset for at in source.start_offsets) for source in action.sources]
     return {
         "query": action.transactional_id,
         "batch": action.batch_id,
         "run": action.run_id,
-        "read": sum(ends) - sum(starts) if known and action.sources else None,
+        "read": sum(ends) - sum(starts) if is_known and action.sources else None,
         "sources": [
-            ", ".join(sorted({at.topic for at in one.end_offsets})) or (one.end or "unknown")[:200]
-            for one in action.sources
+            ", ".join(sorted({at.topic for at in source.end_offsets})) or (source.end or "unknown")[:200]
+            for source in action.sources
         ],
     }
 

@@ -35,14 +35,14 @@ def pulse(follower: Follower) -> Answer:
 def overview(follower: Follower, _: Question) -> Answer:
     """The log at a glance."""
     state, series, now_ms = follower.state, follower.series, follower.now_ms()
-    started = [state.producers[one].started_ms for one in state.open_transactions]
+    started = [state.producers[producer_id].started_ms for producer_id in state.open_transactions]
     totals = series.totals.values()
     return {
         **pulse(follower),
         "log_id": state.log_id,
         "partitions": sum(topic.partitions for topic in state.topics.values()),
-        "offsets": sum(one.offsets for one in totals),
-        "held": sum(one.held for one in totals),
+        "offsets": sum(total.offsets for total in totals),
+        "held": sum(total.held for total in totals),
         "groups": len({*state.groups, *state.offsets}),
         "queries": len(state.queries),
         "publications": len(state.publications),
@@ -57,18 +57,18 @@ def overview(follower: Follower, _: Question) -> Answer:
 
 def _attention(follower: Follower, state: State) -> list[Answer]:
     """What an operator should look at, the worst first; ``to`` is the view that shows more."""
-    found: list[Answer] = []
+    hints: list[Answer] = []
     if follower.error is not None:
-        found.append({"level": "bad", "text": follower.error, "to": "health"})
+        hints.append({"level": "bad", "text": follower.error, "to": "health"})
     shown = job_of(follower).shown
     result = shown.get("result")
     if result is not None and not result["sound"]:
         count = result["found"]["wrong"]
-        found.append(
+        hints.append(
             {"level": "bad", "text": f"verify has found {count} damaged or missing objects", "to": "health"}
         )
-    found += [as_found(one, state) for one in troubles(follower)]
+    hints += [as_found(trouble, state) for trouble in troubles(follower)]
     if result is None and noted_ms(state, VERIFY) is None:
         text = "whether a file is damaged or missing is not known: this log was not verified since the page was started"
-        found.append({"level": "note", "text": text, "to": "health"})
-    return sorted(found, key=lambda one: _WORST_FIRST.index(one["level"]))[:20]
+        hints.append({"level": "note", "text": text, "to": "health"})
+    return sorted(hints, key=lambda hint: _WORST_FIRST.index(hint["level"]))[:20]

@@ -19,18 +19,18 @@ _SHOWN = 10
 def producers(follower: Follower, question: Question) -> Answer:
     """A page of all transactional ids with the last transaction of each, the last used first."""
     state = follower.state
-    wanted = question.text("filter", "", most=1000).casefold()
+    substring = question.text("filter", "", most=1000).casefold()
     order = question.choice("sort", ("last", "name", "epoch"))
-    found = [
+    matches = [
         state.producers[producer_id]
         for name, producer_id in state.transactional_ids.items()
-        if wanted in name.casefold()
+        if substring in name.casefold()
     ]
-    found.sort(key=lambda one: one.transactional_id or "")
+    matches.sort(key=lambda producer: producer.transactional_id or "")
     if order == "last":
-        found.sort(key=lambda one: -one.last_ms)
+        matches.sort(key=lambda producer: -producer.last_ms)
     elif order == "epoch":
-        found.sort(key=lambda one: -one.epoch)
+        matches.sort(key=lambda producer: -producer.epoch)
 
     fencings: dict[str, list[Answer]] = defaultdict(list)
     for event in reversed(state.trail):
@@ -51,4 +51,4 @@ def producers(follower: Follower, question: Question) -> Answer:
             "fencings": fencings.get(producer.transactional_id or "", []),
         }
 
-    return page(question, found, row)
+    return page(question, matches, row)

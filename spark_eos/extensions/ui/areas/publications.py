@@ -13,35 +13,37 @@ __all__ = ["publications"]
 def publications(follower: Follower, question: Question) -> Answer:
     """A page of the publications."""
     state = follower.state
-    found = [state.publications[name] for name in sorted(state.publications)]
+    sorted_publications = [state.publications[name] for name in sorted(state.publications)]
 
-    def row(one: Publication) -> Answer:
-        published = one.published
+    def row(publication: Publication) -> Answer:
+        published = publication.published
         behind = 0
-        for topic, topic_id in one.topics:
-            known = state.topics.get(topic)
-            for number in range(0 if known is None or known.topic_id != topic_id else known.partitions):
+        for topic, topic_id in publication.topics:
+            current_topic = state.topics.get(topic)
+            for number in range(
+                0 if current_topic is None or current_topic.topic_id != topic_id else current_topic.partitions
+            ):
                 key = topic_id, number
                 pin = None if published is None else published.pins.get(key)
                 part = state.partitions[key]
                 behind += part.last_stable_offset - (part.start if pin is None else max(pin.end, part.start))
         return {
-            "name": one.name,
-            "format": one.format,
-            "settings": settings(one.config),
+            "name": publication.name,
+            "format": publication.format,
+            "settings": settings(publication.config),
             "topics": [
                 {"topic": topic, "version": None if published is None else published.natives.get(topic)}
-                for topic, _ in one.topics
+                for topic, _ in publication.topics
             ],
             "sequence": None if published is None else published.sequence,
             "entry": None if published is None else published.entry,
             "time": None if published is None else published.timestamp_ms,
             "entries_behind": None if published is None else state.seq - published.entry,
             "behind": max(behind, 0),
-            "unfinished": one.begun is not None,
+            "unfinished": publication.begun is not None,
         }
 
     return {
         "seq": state.seq,
-        **page(question, found, row, ("name", "format", "sequence", "entry", "time", "behind")),
+        **page(question, sorted_publications, row, ("name", "format", "sequence", "entry", "time", "behind")),
     }

@@ -16,7 +16,7 @@ from spark_eos.extensions.ui.reading.exports import FORMATS, MOST_COLUMNS
 from spark_eos.extensions.ui.reading.expression import row_filter
 from spark_eos.extensions.ui.reading.newest import Found, newest
 from spark_eos.extensions.ui.reading.oldest import Place, oldest
-from spark_eos.extensions.ui.reading.wanted import MOST_BYTES, Budget, Wanted, dicts
+from spark_eos.extensions.ui.reading.wanted import MOST_BYTES, Budget, Criteria, dicts
 from spark_eos.log.data.partitioners import key_partitions
 from spark_eos.log.data.planner import Fetch, partition_of, planned_rows
 from spark_eos.log.data.records import Records
@@ -47,7 +47,7 @@ def records(follower: Follower, question: Question) -> Answer:
     topic = follower.topic(question.text("topic"))
     isolation = ISOLATIONS[question.choice("isolation", tuple(ISOLATIONS))]
     count = question.number("count", 50, least=1, most=200)
-    wanted = Wanted(
+    criteria = Criteria(
         question.text("search", "", most=1000),
         question.text("key", "", most=1000),
         row_filter(topic, question.text("filter", "", most=1000)),
@@ -56,12 +56,12 @@ def records(follower: Follower, question: Question) -> Answer:
     budget = Budget()
     whence = question.choice("from", ("end", "start", "offset", "time"))
     number = _partition(follower, topic, question)
-    found: list[Found]
+    hits: list[Found]
     shown: Answer
     numbers = range(topic.partitions) if number is None else [number]
     bounds = question.offsets("before"), question.offsets("after")
     if whence == "end":
-        found, before, ends = newest(follower, topic, numbers, *bounds, isolation, wanted, count, budget)
+        hits, before, ends = newest(follower, topic, numbers, *bounds, isolation, criteria, count, budget)
         if before is not None and len(before) > MOST_OFFSETS:
             raise InvalidRequestError(
                 f"no older ones can be read of {topic.partitions} partitions together: choose one of them"
@@ -69,18 +69,18 @@ def records(follower: Follower, question: Question) -> Answer:
         shown = {"ends": ends and [*ends.items()], "next": before and [*before.items()], "done": not before}
     else:
         place = _place(question, whence)
-        found, following = oldest(
-            follower, topic, numbers, place, bounds[1], isolation, wanted, count, budget
+        hits, following = oldest(
+            follower, topic, numbers, place, bounds[1], isolation, criteria, count, budget
         )
         shown = {"next": following and [*following.items()], "done": following is None}
     return {
         "topic": topic.name,
         **shown,
         "searched": budget.read,
-        "looked_at": None if wanted.is_all else budget.looked_at,
+        "looked_at": None if criteria.is_all else budget.looked_at,
         "problem": decoder.problem,
         "damaged": budget.damaged[:_MOST_DAMAGED],
-        "rows": [_shown(topic, decoder, one) for one in found],
+        "rows": [_shown(topic, decoder, hit) for hit in hits],
     }
 
 
@@ -100,8 +100,8 @@ def show_record(follower: Follower, question: Question) -> Answer:
     decoder = Decoder(topic, question.choice("decode", DECODINGS), _WHOLE)
     at = TopicPartition(topic.name, question.number("partition"))
     offset = question.number("offset")
-    found = _read_one(follower, topic, at, offset, isolation)
-    (row,) = dicts(topic, found.table)
+    record = _read_one(follower, topic, at, offset, isolation)
+    (row,) = dicts(topic, record.table)
     return {"row": _shown(topic, decoder, Found(at.partition, offset, row))}
 
 
@@ -117,15 +117,15 @@ def export(follower: Follower, question: Question) -> Answer:
     tables: list[pa.Table] = []
     for partition, offset in question.pairs("records", most=MOST_ROWS):
         at = TopicPartition(topic.name, partition)
-        found = _read_one(follower, topic, at, offset, isolation)
-        left -= found.table.nbytes
+        record = _read_one(follower, topic, at, offset, isolation)
+        left -= record.table.nbytes
         if left < 0:
             raise InvalidRequestError(
                 f"these records have more than {MOST_BYTES >> 20} MiB: eoslog consume writes files of any size"
             )
-        (row,) = dicts(topic, found.table)
+        (row,) = dicts(topic, record.table)
         rows.append(_shown(topic, decoder, Found(partition, offset, row)))
-        tables.append(found.table)
+        tables.append(record.table)
     stored = pa.concat_tables(tables) if topic.schemas and tables else None
     data = FORMATS[form](columns, rows, stored)
     file = {"text": data} if isinstance(data, str) else {"base64": base64.b64encode(data).decode()}
@@ -136,9 +136,9 @@ def _read_one(
     follower: Follower, topic: Topic, at: TopicPartition, offset: int, isolation: Isolation
 ) -> Records:
     for fetch in _fetches(follower, at, offset, offset + 1, isolation):
-        found = follower.read(topic, fetch)
-        if found.num_rows and found.offset(0) == offset:
-            return found.slice(0, 1)
+        rows = follower.read(topic, fetch)
+        if rows.num_rows and rows.offset(0) == offset:
+            return rows.slice(0, 1)
     raise InvalidRequestError(
         f"{at} has no record at offset {offset}: it may be a control batch, aborted, compacted or deleted"
     )
@@ -152,8 +152,8 @@ def key_partition(follower: Follower, question: Question) -> Answer:
         raise InvalidRequestError(
             f"the key of topic {topic.name!r} is not one text column: choose a partition"
         )
-    found = key_partitions(pa.array([key.encode()], pa.binary()), topic.partitions)
-    return {"partition": int(found[0])}
+    partitions = key_partitions(pa.array([key.encode()], pa.binary()), topic.partitions)
+    return {"partition": int(partitions[0])}
 
 
 def _has_text_key(topic: Topic) -> bool:
@@ -191,11 +191,11 @@ def _fetches(
 # -- Rows -------------------------------------------------------------------------------------------------
 
 
-def _shown(topic: Topic, decoder: Decoder, one: Found) -> Answer:
-    row = one.row
+def _shown(topic: Topic, decoder: Decoder, hit: Found) -> Answer:
+    row = hit.row
     shown: Answer = {
-        "partition": one.partition,
-        "offset": one.offset,
+        "partition": hit.partition,
+        "offset": hit.offset,
         "time": row.pop(layout_of(topic).timestamp_column),
         "cells": decoder.cells(row),
     }

@@ -45,11 +45,11 @@ def storage(follower: Follower, question: Question) -> Answer:
     held = follower.remember("held", lambda: _held(follower), for_s=_FOR_S)
     state = follower.state
     topics = [(topic, held[topic.topic_id]) for topic in state.topics.values() if topic.topic_id in held]
-    topics.sort(key=lambda one: (-one[1].bytes, one[0].name))
+    topics.sort(key=lambda pair: (-pair[1].bytes, pair[0].name))
     return {
         "seq": state.seq,
-        "bytes": sum(one.bytes for one in held.values()),
-        "batches": sum(one.batches for one in held.values()),
+        "bytes": sum(holding.bytes for holding in held.values()),
+        "batches": sum(holding.batches for holding in held.values()),
         "settings": settings(state.config),
         "requests": follower.store.requests,
         "debt": _debt(follower, state, held),
@@ -68,8 +68,8 @@ def count_objects(follower: Follower, question: Question) -> Answer:
     return job.shown
 
 
-def _row(one: tuple[Topic, _Held]) -> Answer:
-    topic, held = one
+def _row(pair: tuple[Topic, _Held]) -> Answer:
+    topic, held = pair
     shown = {**TOPIC.defaults(), **topic.config}
     return {
         "name": topic.name,
@@ -96,9 +96,9 @@ def _held(follower: Follower) -> dict[str, _Held]:
 def _debt(follower: Follower, state: State, held: dict[str, _Held]) -> list[Answer]:
     """What maintenance would do, each with whether it is more than usual, and what to run."""
     behind = state.seq - (newest_snapshot(follower) or 0)
-    unsealed = sum(one.unsealed for one in held.values())
-    small = sum(one.small for one in sizes(follower).values())
-    has_many = any(one.name == "small batches" for one in troubles(follower))
+    unsealed = sum(holding.unsealed for holding in held.values())
+    small = sum(size.small for size in sizes(follower).values())
+    has_many = any(trouble.name == "small batches" for trouble in troubles(follower))
     return [
         {
             "name": "Entries since the newest snapshot",
@@ -143,16 +143,16 @@ def _counting(follower: Follower) -> Job:
 def _count(follower: Follower, job: Job) -> dict[str, Any]:
     objects: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
-    done = 0
+    count = 0
     for info in follower.store.list(""):
         kind = _kind(info.name)
         objects[kind] += 1
         sizes[kind] += info.size
-        done += 1
-        if done % 1000 == 0:
-            job.at("objects", done, 0)
+        count += 1
+        if count % 1000 == 0:
+            job.at("objects", count, 0)
     return {
-        "objects": done,
+        "objects": count,
         "bytes": sum(sizes.values()),
         "kinds": [{"kind": kind, "objects": objects[kind], "bytes": sizes[kind]} for kind in sorted(objects)],
     }

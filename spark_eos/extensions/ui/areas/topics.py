@@ -21,10 +21,10 @@ _SORTS = ("name", "records", "rate", "held")
 def topics(follower: Follower, question: Question) -> Answer:
     """A page of the topics: those whose name has a text in it, in the order that is asked for."""
     state, series = follower.state, follower.series
-    wanted = question.text("filter", "").casefold()
+    substring = question.text("filter", "").casefold()
     sort = question.choice("sort", _SORTS)
     totals, rates = series.totals, series.rates_now()
-    found = [topic for topic in state.topics.values() if wanted in topic.name.casefold()]
+    matches = [topic for topic in state.topics.values() if substring in topic.name.casefold()]
 
     def total(topic: Topic) -> Total:
         return totals.get(topic.topic_id, Total())
@@ -35,7 +35,7 @@ def topics(follower: Follower, question: Question) -> Answer:
         "rate": lambda topic: (-rates.get(topic.topic_id, 0), topic.name),
         "held": lambda topic: (-total(topic).held, topic.name),
     }
-    found.sort(key=keys[sort])
+    matches.sort(key=keys[sort])
 
     def row(topic: Topic) -> Answer:
         return {
@@ -48,7 +48,7 @@ def topics(follower: Follower, question: Question) -> Answer:
             "format": _format(topic),
         }
 
-    return {"seq": state.seq, "all": len(state.topics), **page(question, found, row)}
+    return {"seq": state.seq, "all": len(state.topics), **page(question, matches, row)}
 
 
 def show_topic(follower: Follower, question: Question) -> Answer:
@@ -59,21 +59,21 @@ def show_topic(follower: Follower, question: Question) -> Answer:
     sort = question.choice("sort", ("partition", "start", "end", "rate", "held"))
     parts = [(number, state.partitions[topic.topic_id, number]) for number in range(topic.partitions)]
     if only == "held":
-        parts = [one for one in parts if one[1].last_stable_offset < one[1].end]
+        parts = [pair for pair in parts if pair[1].last_stable_offset < pair[1].end]
     rates = series.partition_rates_now()
     if only == "busy":
-        parts = [one for one in parts if rates.get((topic.topic_id, one[0]))]
+        parts = [pair for pair in parts if rates.get((topic.topic_id, pair[0]))]
     if sort == "start":
-        parts.sort(key=lambda one: -one[1].start)
+        parts.sort(key=lambda pair: -pair[1].start)
     elif sort == "end":
-        parts.sort(key=lambda one: -one[1].end)
+        parts.sort(key=lambda pair: -pair[1].end)
     elif sort == "held":
-        parts.sort(key=lambda one: one[1].last_stable_offset - one[1].end)
+        parts.sort(key=lambda pair: pair[1].last_stable_offset - pair[1].end)
     elif sort == "rate":
-        parts.sort(key=lambda one: -rates.get((topic.topic_id, one[0]), 0))
+        parts.sort(key=lambda pair: -rates.get((topic.topic_id, pair[0]), 0))
 
-    def row(one: Any) -> Answer:
-        number, part = one
+    def row(pair: Any) -> Answer:
+        number, part = pair
         key = topic.topic_id, number
         return {
             "partition": number,
@@ -99,7 +99,7 @@ def show_topic(follower: Follower, question: Question) -> Answer:
         "columns": _columns(topic),
         "versions": len(topic.schemas),
         "problem": schema_error(topic),
-        "publications": [one.name for one in state.publications_of(topic.topic_id)],
+        "publications": [publication.name for publication in state.publications_of(topic.topic_id)],
         "readers": _readers(state, topic),
         **{f"page_{name}": value for name, value in page(question, parts, row).items()},
     }
@@ -115,13 +115,13 @@ def _columns(topic: Topic) -> list[Answer]:
     except CorruptRecordError:
         return []
     return [
-        {"name": one.name, "type": str(one.type), "nullable": one.nullable}
-        for one in (() if schema is None else schema)
+        {"name": field.name, "type": str(field.type), "nullable": field.nullable}
+        for field in (() if schema is None else schema)
     ]
 
 
 def _readers(state: State, topic: Topic) -> list[str]:
     """Groups that have committed an offset in one of the topic's first partitions; a hundred at most."""
     first = [(topic.name, number) for number in range(min(topic.partitions, 64))]
-    found = (group for group in sorted(state.offsets) if any(at in state.offsets[group] for at in first))
-    return list(islice(found, 100))
+    groups = (group for group in sorted(state.offsets) if any(at in state.offsets[group] for at in first))
+    return list(islice(groups, 100))

@@ -17,14 +17,14 @@ _SORTS = ("id", "age_ms", "timeout_ms", "started_ms", "held")
 def open_transactions(follower: Follower, question: Question) -> Answer:
     """A page of the open transactions, the longest open first."""
     state, now_ms = follower.state, follower.now_ms()
-    found = sorted(
+    producers = sorted(
         (state.producers[producer_id] for producer_id in state.open_transactions),
         key=lambda producer: (producer.started_ms, producer.producer_id),
     )
-    names = {topic.topic_id: topic.name for topic in state.topics.values()} if found else {}
+    names = {topic.topic_id: topic.name for topic in state.topics.values()} if producers else {}
     return {
         "seq": state.seq,
-        **page(question, found, lambda producer: _shown(state, names, producer, now_ms), _SORTS),
+        **page(question, producers, lambda producer: _shown(state, names, producer, now_ms), _SORTS),
     }
 
 

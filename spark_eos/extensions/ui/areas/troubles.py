@@ -45,8 +45,8 @@ _VIEWS = {
 
 def troubles(follower: Follower) -> list[Trouble]:
     """The worst first."""
-    found: list[Trouble] = follower.remember("troubles", lambda: _look(follower), for_s=_FOR_S)
-    return found
+    worst_first: list[Trouble] = follower.remember("troubles", lambda: _look(follower), for_s=_FOR_S)
+    return worst_first
 
 
 def lags_now(follower: Follower, has: Callable[[State], bool] | None = None) -> tuple[State, list[Lag]]:
@@ -59,20 +59,20 @@ def lags_now(follower: Follower, has: Callable[[State], bool] | None = None) -> 
         state = follower.state
         return state, lags_at(follower.log, state, follower.now_ms())
 
-    def serves(known: tuple[State, list[Lag]]) -> bool:
-        return has is None or has(known[0]) or not has(follower.state)
+    def serves(earlier: tuple[State, list[Lag]]) -> bool:
+        return has is None or has(earlier[0]) or not has(follower.state)
 
-    found: tuple[State, list[Lag]] = follower.remember("lags", measure, for_s=_FOR_S, serves=serves)
-    return found
+    measured: tuple[State, list[Lag]] = follower.remember("lags", measure, for_s=_FOR_S, serves=serves)
+    return measured
 
 
 def sizes(follower: Follower) -> dict[PartitionKey, Size]:
     """What the partitions hold."""
     memo: Sizes = follower.memory.setdefault("sizes", Sizes())
-    found: dict[PartitionKey, Size] = follower.remember(
+    measured: dict[PartitionKey, Size] = follower.remember(
         "measured sizes", lambda: memo.of(follower.state), for_s=_REQUESTS_FOR_S
     )
-    return found
+    return measured
 
 
 def newest_snapshot(follower: Follower) -> int | None:
@@ -80,46 +80,46 @@ def newest_snapshot(follower: Follower) -> int | None:
 
     def look() -> int | None:
         try:
-            found = [paths.snapshot_seq(info.name) for info in follower.store.list(paths.SNAPSHOTS)]
+            seqs = [paths.snapshot_seq(info.name) for info in follower.store.list(paths.SNAPSHOTS)]
         except EosLogError:
             return None
-        return max((seq for seq in found if seq is not None), default=None)
+        return max((seq for seq in seqs if seq is not None), default=None)
 
     newest: int | None = follower.remember("newest snapshot", look, for_s=_REQUESTS_FOR_S)
     return newest
 
 
-def as_found(one: Trouble, state: State) -> Answer:
+def as_found(trouble: Trouble, state: State) -> Answer:
     """As the first page lists it."""
-    view = _VIEWS.get(one.name)
-    found: Answer = {"level": _LEVELS[one.level], "text": one.text}
-    if one.name == "fenced":
-        return {**found, "to": "transactions", "name": one.about}
+    view = _VIEWS.get(trouble.name)
+    row: Answer = {"level": _LEVELS[trouble.level], "text": trouble.text}
+    if trouble.name == "fenced":
+        return {**row, "to": "transactions", "name": trouble.about}
     if view is not None:
-        return {**found, "to": view}
-    if not one.about:
-        return {**found, "to": "groups"}
-    return {**found, "to": "query" if one.about in state.queries else "group", "name": one.about}
+        return {**row, "to": view}
+    if not trouble.about:
+        return {**row, "to": "groups"}
+    return {**row, "to": "query" if trouble.about in state.queries else "group", "name": trouble.about}
 
 
-def commands(one: Trouble, follower: Follower) -> list[str]:
+def commands(trouble: Trouble, follower: Follower) -> list[str]:
     """What to type: what cures it, else what shows more."""
     return [
         shlex.join(["eoslog", *(follower.url if word == LOG else word for word in words)])
-        for words in one.cure or one.look
+        for words in trouble.cure or trouble.look
     ]
 
 
 def _look(follower: Follower) -> list[Trouble]:
     state, lags = lags_now(follower)
     now_ms = follower.now_ms()
-    small = {key: one.small for key, one in sizes(follower).items()}
+    small = {key: size.small for key, size in sizes(follower).items()}
     store_ms = (
         follower.remember("store time", follower.store_ms, for_s=60.0) if is_ahead(state, now_ms) else None
     )
-    found = troubles_of(Seen(state, now_ms, lags, small, _silent(follower), store_ms))
+    log_troubles = troubles_of(Seen(state, now_ms, lags, small, _silent(follower), store_ms))
     newest = newest_snapshot(follower)
-    return [*found, *(of_snapshots(state, newest) if newest is not None else ())]
+    return [*log_troubles, *(of_snapshots(state, newest) if newest is not None else ())]
 
 
 def _silent(follower: Follower) -> list[SilentMember]:
@@ -129,5 +129,5 @@ def _silent(follower: Follower) -> list[SilentMember]:
         except EosLogError:  # That the store is away is said elsewhere.
             return []
 
-    found: list[SilentMember] = follower.remember("silent members", look, for_s=_REQUESTS_FOR_S)
-    return found
+    members: list[SilentMember] = follower.remember("silent members", look, for_s=_REQUESTS_FOR_S)
+    return members

@@ -30,10 +30,10 @@ def fields_of_json(data: bytes) -> Mapping[str, Any] | None:
     if len(data) > _LONGEST_JSON or not data.lstrip().startswith(b"{"):
         return None
     try:
-        found = json.loads(data.decode("utf-8"), parse_float=Digits, parse_int=Digits, parse_constant=Digits)
+        value = json.loads(data.decode("utf-8"), parse_float=Digits, parse_int=Digits, parse_constant=Digits)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _cell(value: Any, cut: int) -> dict[str, Any]:

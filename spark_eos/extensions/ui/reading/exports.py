@@ -32,8 +32,10 @@ def as_csv(columns: Sequence[str], rows: Sequence[Row], _: pa.Table | None = Non
     writer = csv.writer(out)
     writer.writerow([_harmless(name) for name in _named(columns)])
     for row in rows:
-        found = [_cell(row, name) for name in columns]
-        writer.writerow(["" if one["text"] is None else _harmless(one["text"], one["as"]) for one in found])
+        cells = [_cell(row, name) for name in columns]
+        writer.writerow(
+            ["" if cell["text"] is None else _harmless(cell["text"], cell["as"]) for cell in cells]
+        )
     return out.getvalue()
 
 
@@ -50,11 +52,11 @@ def as_json_lines(columns: Sequence[str], rows: Sequence[Row], _: pa.Table | Non
 def as_parquet(columns: Sequence[str], rows: Sequence[Row], stored: pa.Table | None = None) -> bytes:
     """The columns of ``stored`` with their types. Without it, they are as in CSV, as texts."""
     names = _named(columns)
-    found = [
+    arrays = [
         stored.column(column[1:]) if stored is not None and column.startswith(".") else _array(column, rows)
         for column in columns
     ]
-    for name, values in zip(names, found, strict=True):
+    for name, values in zip(names, arrays, strict=True):
         try:
             pq.write_table(pa.table({name: values.slice(0, 0)}), pa.BufferOutputStream())
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -63,7 +65,7 @@ def as_parquet(columns: Sequence[str], rows: Sequence[Row], stored: pa.Table | N
                 "column, or save JSON Lines"
             ) from None
     out = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_arrays(found, names), out)
+    pq.write_table(pa.Table.from_arrays(arrays, names), out)
     data: bytes = out.getvalue().to_pybytes()
     return data
 
@@ -82,7 +84,7 @@ def _array(column: str, rows: Sequence[Row]) -> pa.Array:
     if type_ := _PLACES.get(column):
         return pa.array([row[column] for row in rows], type_)
     texts = [_cell(row, column)["text"] for row in rows]
-    return pa.array([None if one is None else _SURROGATE.sub("\ufffd", one) for one in texts], pa.string())
+    return pa.array([None if text is None else _SURROGATE.sub("\ufffd", text) for text in texts], pa.string())
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -91,22 +93,25 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 def _named(columns: Sequence[str]) -> list[str]:
     """The names in the file. A field is ``.name``; if a column has that name it is ``value.name``."""
-    own = {one for one in columns if not one.startswith(".")}
-    return [one if one in own else one[1:] if one[1:] not in own else f"value{one}" for one in columns]
+    own = {column for column in columns if not column.startswith(".")}
+    return [
+        column if column in own else column[1:] if column[1:] not in own else f"value{column}"
+        for column in columns
+    ]
 
 
 def _cell(row: Row, column: str) -> Cell:
     if column.startswith("."):
         return _whole(row, column, (row["cells"] or {}).get(column[1:], _NULL))
-    found = row.get(column)
-    if column == "time" and isinstance(found, int):
-        return {"text": _moment(found), "as": "text"}
+    value = row.get(column)
+    if column == "time" and isinstance(value, int):
+        return {"text": _moment(value), "as": "text"}
     if column == "headers":
-        headers = [{"key": one["key"], "value": one["text"]} for one in found or []]
+        headers = [{"key": header["key"], "value": header["text"]} for header in value or []]
         return {"text": json.dumps(headers), "as": "value"}
-    if isinstance(found, Mapping):
-        return {**_whole(row, column, found), "as": "text"}
-    return _NULL if found is None else {"text": str(found), "as": "value"}
+    if isinstance(value, Mapping):
+        return {**_whole(row, column, value), "as": "text"}
+    return _NULL if value is None else {"text": str(value), "as": "value"}
 
 
 def _whole(row: Row, column: str, cell: Cell) -> Cell:

@@ -76,15 +76,15 @@ class _Parser:
     def _read(self, text: str) -> Iterator[_Token]:
         at, end = 0, len(text.rstrip())
         while at < end:
-            found = _TOKEN.match(text, at)
-            if found is None:
+            match = _TOKEN.match(text, at)
+            if match is None:
                 raise self._wrong(at)
-            kind = str(found.lastgroup)
-            word, start = found[kind], found.start(kind)
+            kind = str(match.lastgroup)
+            word, start = match[kind], match.start(kind)
             if kind == "name" and word.upper() in _WORDS:
                 kind, word = "word", word.upper()
             yield _Token(kind, word, start)
-            at = found.end()
+            at = match.end()
 
     def _wrong(self, at: int) -> InvalidRequestError:
         here = self._text[at : at + 20].strip()
@@ -119,22 +119,22 @@ class _Parser:
 
     def whole(self) -> Any:
         """The expression, to the end of the text."""
-        found = self._either()
+        expression = self._either()
         if self._next < len(self._tokens):
             raise self._wrong(self._ahead().at)
-        return found
+        return expression
 
     def _either(self) -> Any:
-        found = self._both()
+        expression = self._both()
         while self._is("OR"):
-            found = found | self._both()
-        return found
+            expression = expression | self._both()
+        return expression
 
     def _both(self) -> Any:
-        found = self._one()
+        expression = self._one()
         while self._is("AND"):
-            found = found & self._one()
-        return found
+            expression = expression & self._one()
+        return expression
 
     def _one(self) -> Any:
         self._depth += 1
@@ -144,9 +144,9 @@ class _Parser:
             if self._is("NOT"):
                 return ~self._one()
             if self._is("("):
-                found = self._either()
+                expression = self._either()
                 self._expect(")")
-                return found
+                return expression
             return self._comparison()
         finally:
             self._depth -= 1
@@ -164,15 +164,15 @@ class _Parser:
             )
         is_not = self._is("NOT")
         if self._is("LIKE"):
-            found = self._like(field, self._take("text"))
+            expression = self._like(field, self._take("text"))
         elif self._is("IN"):
-            found = self._among(field)
+            expression = self._among(field)
         else:
             sign = self._take("sign")
             if is_not or sign.text not in _COMPARED:
                 raise self._wrong(sign.at)
-            found = _COMPARED[sign.text](column, self._literal(field))
-        return ~found if is_not else found
+            expression = _COMPARED[sign.text](column, self._literal(field))
+        return ~expression if is_not else expression
 
     def _column(self, token: _Token) -> pa.Field:
         name = token.text
@@ -193,10 +193,10 @@ class _Parser:
         while self._is(","):
             values.append(self._literal(field))
         self._expect(")")
-        found = _COMPARED["="](pc.field(field.name), values[0])
+        expression = _COMPARED["="](pc.field(field.name), values[0])
         for value in values[1:]:
-            found = found | _COMPARED["="](pc.field(field.name), value)
-        return found
+            expression = expression | _COMPARED["="](pc.field(field.name), value)
+        return expression
 
     def _like(self, field: pa.Field, token: _Token) -> Any:
         if not _is_texts(field.type):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from spark_eos.config.isolation import Isolation
 from spark_eos.extensions.ui.follower import Follower
-from spark_eos.extensions.ui.reading.wanted import Budget, Wanted, dicts, matching
+from spark_eos.extensions.ui.reading.wanted import Budget, Criteria, dicts, matching
 from spark_eos.log.data.planner import end_offset, planned_back
 from spark_eos.log.data.records import Records
 from spark_eos.log.topics import layout_of
@@ -48,7 +48,7 @@ def newest(
     before: Mapping[int, int],
     after: Mapping[int, int],
     isolation: Isolation,
-    wanted: Wanted,
+    criteria: Criteria,
     count: int,
     budget: Budget,
 ) -> Newest:
@@ -59,31 +59,31 @@ def newest(
     the offsets fall, also where its timestamps do not. A batch is read when none of the others can have a newer record.
     """
     state = follower.state
-    looking = wanted, budget
+    looking = criteria, budget
     parts = [
         _Part(follower, state, topic, number, (before, after), isolation, looking) for number in partitions
     ]
     ends = {part.at.partition: part.end for part in parts} if len(parts) <= _NAMED else None
     heap = [part.key() for part in parts if part.next_batch()]
     heapq.heapify(heap)
-    found: list[Found] = []
-    while heap and len(found) < count:
+    hits: list[Found] = []
+    while heap and len(hits) < count:
         part = _part_of(heap[0])
         if part.records is None:
             if budget.is_spent:
                 break
             is_there = part.read()
         else:
-            found.append(part.take())
+            hits.append(part.take())
             is_there = part.next_record()
         if is_there:
             heapq.heapreplace(heap, part.key())
         else:
             heapq.heappop(heap)
     if not heap:
-        return Newest(found, None, ends)
-    named = parts if len(parts) <= _NAMED else [part for part in parts if part.was_read]
-    return Newest(found, {**before, **{part.at.partition: part.before for part in named}}, ends)
+        return Newest(hits, None, ends)
+    stated_parts = parts if len(parts) <= _NAMED else [part for part in parts if part.was_read]
+    return Newest(hits, {**before, **{part.at.partition: part.before for part in stated_parts}}, ends)
 
 
 _Key = tuple[int, int, int, "_Part"]
@@ -104,9 +104,9 @@ class _Part:
         number: int,
         bounds: tuple[Mapping[int, int], Mapping[int, int]],
         isolation: Isolation,
-        looking: tuple[Wanted, Budget],
+        looking: tuple[Criteria, Budget],
     ) -> None:
-        self._wanted, self._budget = looking
+        self._criteria, self._budget = looking
         self._follower, self._topic = follower, topic
         self.at = TopicPartition(topic.name, number)
         part = state.partitions[topic.topic_id, number]
@@ -115,7 +115,7 @@ class _Part:
         # Retention may have deleted more, or another topic has the name now.
         start = min(max(after.get(number, 0), part.start), end)
         self.before = min(max(before.get(number, end), start), end)
-        start, self.before = self._wanted.narrowed(topic, self.at, start, self.before)
+        start, self.before = self._criteria.narrowed(topic, self.at, start, self.before)
         self.was_read = number in before
         self._fetches = planned_back(state, self.at, start, self.before, isolation, follower.log.load)
         self.records: Records | None = None
@@ -133,7 +133,7 @@ class _Part:
         """Go on to the batch before; whether there is one."""
         self.records = None
         for fetch in self._fetches:
-            if self._budget.is_spent or self._wanted.may_be_in(fetch):
+            if self._budget.is_spent or self._criteria.may_be_in(fetch):
                 self._fetch = fetch
                 return True
             self._budget.skip()
@@ -143,11 +143,11 @@ class _Part:
     def read(self) -> bool:
         """Read its batch; whether the partition has more."""
         self.was_read = True
-        found = matching(self._follower, self._topic, self._fetch, self._wanted, self._budget)
-        if found is None or not found[1]:
+        matches = matching(self._follower, self._topic, self._fetch, self._criteria, self._budget)
+        if matches is None or not matches[1]:
             self.before = self._fetch.offset
             return self.next_batch()
-        self.records, self._places = found
+        self.records, self._places = matches
         column = self.records.table.column(layout_of(self._topic).timestamp_column)
         self._times, self._left = column, len(self._places)
         return True

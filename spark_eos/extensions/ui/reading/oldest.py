@@ -13,7 +13,7 @@ from spark_eos.config.isolation import Isolation
 from spark_eos.errors import InvalidRequestError
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.reading.newest import Found
-from spark_eos.extensions.ui.reading.wanted import Budget, Wanted, dicts, matching
+from spark_eos.extensions.ui.reading.wanted import Budget, Criteria, dicts, matching
 from spark_eos.log.data.planner import Fetch, end_offset, planned_rows
 from spark_eos.log.data.records import Records
 from spark_eos.log.topics import layout_of
@@ -47,7 +47,7 @@ def oldest(
     place: Place,
     after: Mapping[int, int],
     isolation: Isolation,
-    wanted: Wanted,
+    criteria: Criteria,
     count: int,
     budget: Budget,
 ) -> Oldest:
@@ -61,27 +61,27 @@ def oldest(
             f"topic {topic.name!r} has {topic.partitions} partitions, and the oldest records are read from at most "
             f"{_MOST_MERGED} together: choose a partition, or the newest"
         )
-    state, looking = follower.state, (wanted, budget)
+    state, looking = follower.state, (criteria, budget)
     parts = [_Part(follower, state, topic, number, place, after, isolation, looking) for number in partitions]
     heap = [part.key() for part in parts if part.next_batch()]
     heapq.heapify(heap)
-    found: list[Found] = []
-    while heap and len(found) < count:
+    hits: list[Found] = []
+    while heap and len(hits) < count:
         part = heap[0][-1]
         if part.records is None:
             if budget.is_spent:
                 break
             is_there = part.read()
         else:
-            found.append(part.take())
+            hits.append(part.take())
             is_there = part.next_record()
         if is_there:
             heapq.heapreplace(heap, part.key())
         else:
             heapq.heappop(heap)
     if not heap:
-        return Oldest(found, None)
-    return Oldest(found, {**after, **{part.at.partition: part.after for part in parts if part.was_read}})
+        return Oldest(hits, None)
+    return Oldest(hits, {**after, **{part.at.partition: part.after for part in parts if part.was_read}})
 
 
 class _Part:
@@ -96,9 +96,9 @@ class _Part:
         place: Place,
         after: Mapping[int, int],
         isolation: Isolation,
-        looking: tuple[Wanted, Budget],
+        looking: tuple[Criteria, Budget],
     ) -> None:
-        self._wanted, self._budget = looking
+        self._criteria, self._budget = looking
         self._follower, self._topic = follower, topic
         self.at = TopicPartition(topic.name, number)
         part, load = state.partitions[topic.topic_id, number], follower.log.load
@@ -112,7 +112,7 @@ class _Part:
             start = end if row is None else row.base_offset
         # Retention may have deleted more, or another topic has the name now.
         start = min(max(start, part.start), end)
-        first, end = self._wanted.narrowed(topic, self.at, start, end)
+        first, end = self._criteria.narrowed(topic, self.at, start, end)
         if self._since_ms is None:  # Else what is not wanted may be where the time is reached.
             start = first
         start = min(start, end)
@@ -139,7 +139,7 @@ class _Part:
             if self._since_ms is not None and row.batch.max_timestamp_ms < self._since_ms:
                 continue
             fetch = Fetch(*self.at, first, last - first, first - row.base_offset, row.file, row.batch)
-            if self._budget.is_spent or self._wanted.may_be_in(fetch):
+            if self._budget.is_spent or self._criteria.may_be_in(fetch):
                 self._fetch = fetch
                 return True
             self._budget.skip()
@@ -148,19 +148,19 @@ class _Part:
 
     def read(self) -> bool:
         """Read its batch; whether the partition has more."""
-        found = matching(self._follower, self._topic, self._fetch, self._wanted, self._budget)
-        if found is not None:
-            self._times = found[0].table.column(layout_of(self._topic).timestamp_column)
-            self._places = found[1]
+        matches = matching(self._follower, self._topic, self._fetch, self._criteria, self._budget)
+        if matches is not None:
+            self._times = matches[0].table.column(layout_of(self._topic).timestamp_column)
+            self._places = matches[1]
             if self._since_ms is not None:
                 late = pc.index(
                     pc.greater_equal(self._times.cast(pa.int64()), self._since_ms), value=True
                 ).as_py()
                 self._places = [place for place in self._places if place >= late >= 0]
         self._pass(self._fetch)
-        if found is None or not self._places:
+        if matches is None or not self._places:
             return self.next_batch()
-        self.records, self._taken = found[0], 0
+        self.records, self._taken = matches[0], 0
         self.after = self.records.offset(self._places[0])
         return True
 

@@ -19,7 +19,7 @@ from spark_eos.log.topics import key_columns, layout_of
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["Budget", "Wanted", "dicts", "matching"]
+__all__ = ["Budget", "Criteria", "dicts", "matching"]
 
 MOST_BATCHES = 500
 MOST_BYTES = 64 << 20
@@ -59,7 +59,7 @@ class Budget:
         return self.batches <= 0 or self.bytes <= 0 or self.skips >= MOST_SKIPS
 
 
-class Wanted(NamedTuple):
+class Criteria(NamedTuple):
     """Which records are looked for: with a text in key, value, headers or columns, with a key, or by an expression."""
 
     text: str = ""
@@ -84,7 +84,7 @@ class Wanted(NamedTuple):
 
 
 def matching(
-    follower: Follower, topic: Topic, fetch: Fetch, wanted: Wanted, budget: Budget
+    follower: Follower, topic: Topic, fetch: Fetch, criteria: Criteria, budget: Budget
 ) -> tuple[Records, Sequence[int]] | None:
     """The rows of a fetch, and the places of those that are wanted.
 
@@ -92,28 +92,28 @@ def matching(
     """
     budget.spend(fetch)
     try:
-        found = follower.read(topic, fetch)
+        records = follower.read(topic, fetch)
     except CorruptRecordError as error:
         budget.damaged.append(str(error))
         return None
-    if wanted.is_all:
-        return found, range(found.num_rows)
-    budget.looked_at += found.num_rows
-    places = pa.array(range(found.num_rows), pa.int64())
-    table = found.table
-    if wanted.row_filter is not None:
-        places = _kept(topic, found, fetch, wanted.row_filter, places)
+    if criteria.is_all:
+        return records, range(records.num_rows)
+    budget.looked_at += records.num_rows
+    places = pa.array(range(records.num_rows), pa.int64())
+    table = records.table
+    if criteria.row_filter is not None:
+        places = _kept(topic, records, fetch, criteria.row_filter, places)
         table = table.take(places)
-    return found, places.filter(_mask(topic, table, wanted).combine_chunks()).to_pylist()
+    return records, places.filter(_mask(topic, table, criteria).combine_chunks()).to_pylist()
 
 
-def _kept(topic: Topic, found: Records, fetch: Fetch, row_filter: RowFilter, places: pa.Array) -> pa.Array:
+def _kept(topic: Topic, records: Records, fetch: Fetch, row_filter: RowFilter, places: pa.Array) -> pa.Array:
     """The places of the rows that the filter keeps."""
     columns = {"": places}  # No column has this name.
     for field in available_columns(topic):
         if field.name in row_filter.columns or not row_filter.columns:
-            place = place_column(field, found, fetch, is_typed=bool(topic.schemas))
-            columns[field.name] = found.column(field.name) if place is None else place
+            place = place_column(field, records, fetch, is_typed=bool(topic.schemas))
+            columns[field.name] = records.column(field.name) if place is None else place
     return row_filter.apply(pa.table(columns)).column("").combine_chunks()
 
 
@@ -133,26 +133,26 @@ def dicts(topic: Topic, table: pa.Table) -> list[dict[str, Any]]:
     ]
 
 
-def _mask(topic: Topic, table: pa.Table, wanted: Wanted) -> pa.ChunkedArray:
+def _mask(topic: Topic, table: pa.Table, criteria: Criteria) -> pa.ChunkedArray:
     """Which rows are wanted. A search looks at stored bytes and at columns as text, without regard to case."""
-    found = pa.chunked_array([pa.array([True] * table.num_rows, pa.bool_())])
-    if wanted.key:
+    mask = pa.chunked_array([pa.array([True] * table.num_rows, pa.bool_())])
+    if criteria.key:
         columns = key_columns(topic)
         if len(columns) != 1:
             raise InvalidRequestError(
                 f"the key of topic {topic.name!r} has {len(columns)} columns: use the search"
             )
-        found = pc.and_(
-            found, pc.fill_null(pc.equal(_as_bytes(table[columns[0]]), wanted.key.encode()), False)
+        mask = pc.and_(
+            mask, pc.fill_null(pc.equal(_as_bytes(table[columns[0]]), criteria.key.encode()), False)
         )
-    if wanted.text:
-        pattern = wanted.text.encode()
+    if criteria.text:
+        pattern = criteria.text.encode()
         hits = pa.chunked_array([pa.array([False] * table.num_rows, pa.bool_())])
         for column in table.columns:
-            one = pc.match_substring(_as_bytes(column), pattern, ignore_case=wanted.text.isascii())
-            hits = pc.or_(hits, pc.fill_null(one, False))
-        found = pc.and_(found, hits)
-    return found
+            matches = pc.match_substring(_as_bytes(column), pattern, ignore_case=criteria.text.isascii())
+            hits = pc.or_(hits, pc.fill_null(matches, False))
+        mask = pc.and_(mask, hits)
+    return mask
 
 
 def _as_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -174,7 +174,7 @@ def _joined(value: Any) -> bytes | None:
     if isinstance(value, bytes):
         return value
     if isinstance(value, dict):
-        return b"\0".join(_joined(one) or b"" for one in value.values())
+        return b"\0".join(_joined(item) or b"" for item in value.values())
     if isinstance(value, (list, tuple)):
-        return b"\0".join(_joined(one) or b"" for one in value)
+        return b"\0".join(_joined(item) or b"" for item in value)
     return str(value).encode()

@@ -86,16 +86,16 @@ def _is_terminal() -> bool:
 def _as_json(look: Activity) -> dict[str, Any]:
     return {
         **look._asdict(),
-        "topics": [one._asdict() for one in look.topics],
-        "lags": [{**one._asdict(), "held_back": one.held_back} for one in look.lags],
+        "topics": [topic._asdict() for topic in look.topics],
+        "lags": [{**lag._asdict(), "held_back": lag.held_back} for lag in look.lags],
         "transactions": [
             {
-                **one._asdict(),
-                "partitions": [held._asdict() for held in one.partitions],
-                "is_overdue": one.is_overdue,
-                "held_back": one.held_back,
+                **transaction._asdict(),
+                "partitions": [held._asdict() for held in transaction.partitions],
+                "is_overdue": transaction.is_overdue,
+                "held_back": transaction.held_back,
             }
-            for one in look.transactions
+            for transaction in look.transactions
         ],
     }
 

@@ -25,7 +25,7 @@ class Pane(NamedTuple):
     """
 
     name: str
-    found: Callable[[Activity, bool], Iterable[Any]]
+    items: Callable[[Activity, bool], Iterable[Any]]
     sorts: dict[str, Callable[[Any], Any]]
     names: Callable[[Any], Iterable[str | None]]
     header: Callable[[bool], tuple[str, ...]]
@@ -44,24 +44,24 @@ class Table(NamedTuple):
 _FLEXIBLE = {"NAME", "TOPIC", "TRANSACTIONAL-ID", "WHERE", "GROUPS"}
 
 
-def table(pane: Pane, look: Activity, sort: str, wanted: str, *, by_partition: bool) -> Table:
-    """The pane as it is shown. ``wanted`` is a part of a name, in any case."""
-    text = wanted.casefold()
-    everything = list(pane.found(look, by_partition))
-    found = [
-        one
-        for one in everything
-        if any(name and text in name.casefold() for name in pane.names(one)) or not text
+def table(pane: Pane, look: Activity, sort: str, name_part: str, *, by_partition: bool) -> Table:
+    """The pane as it is shown. ``name_part`` is a part of a name, in any case."""
+    text = name_part.casefold()
+    everything = list(pane.items(look, by_partition))
+    matches = [
+        item
+        for item in everything
+        if any(name and text in name.casefold() for name in pane.names(item)) or not text
     ]
-    found.sort(key=pane.sorts[sort])
-    shown = found[:MOST_ROWS]
+    matches.sort(key=pane.sorts[sort])
+    shown = matches[:MOST_ROWS]
     count = str(len(everything)) if len(shown) == len(everything) else f"{len(shown)} of {len(everything)}"
     header = pane.header(by_partition)
     flexible = tuple(at for at, name in enumerate(header) if name in _FLEXIBLE)
     return Table(
-        f"{pane.name} ({count}), by {sort}" + (f", with {printable(wanted)!r}" if wanted else ""),
+        f"{pane.name} ({count}), by {sort}" + (f", with {printable(name_part)!r}" if name_part else ""),
         header,
-        [tuple(printable(cell) for cell in pane.cells(one)) for one in shown],
+        [tuple(printable(cell) for cell in pane.cells(item)) for item in shown],
         flexible,
     )
 
@@ -77,53 +77,57 @@ def _reader_header(by_partition: bool) -> tuple[str, ...]:
     return READERS.without(*(("PARTS",) if by_partition else ("TOPIC", "PART"))).names
 
 
-def _reader_cells(one: Lag | LagTotal) -> tuple[str, ...]:
-    places = (one.topic, str(one.partition)) if isinstance(one, Lag) else (str(one.partitions),)
-    offsets = NOTHING if one.offsets is None else str(one.offsets)
-    return (_KINDS[one.kind], one.name, *places, offsets, *measures(one), str(one.held_back))
+def _reader_cells(reader: Lag | LagTotal) -> tuple[str, ...]:
+    places = (reader.topic, str(reader.partition)) if isinstance(reader, Lag) else (str(reader.partitions),)
+    offsets = NOTHING if reader.offsets is None else str(reader.offsets)
+    return (_KINDS[reader.kind], reader.name, *places, offsets, *measures(reader), str(reader.held_back))
 
 
 _KINDS = {"group": "group", "query": "query", "publication": "tables"}
 
 
-def _reader_names(one: Lag | LagTotal) -> tuple[str | None, ...]:
-    return (one.name, one.topic, one.group) if isinstance(one, Lag) else (one.name,)
+def _reader_names(reader: Lag | LagTotal) -> tuple[str | None, ...]:
+    return (reader.name, reader.topic, reader.group) if isinstance(reader, Lag) else (reader.name,)
 
 
 # -- Topics -----------------------------------------------------------------------------------------
 
 
-def _topic_cells(one: TopicActivity) -> tuple[str, ...]:
+def _topic_cells(topic: TopicActivity) -> tuple[str, ...]:
     return (
-        *(one.name, str(one.partitions), rate_text(one.records_per_s), _bytes_rate(one)),
-        *(str(one.offsets), str(one.held_back)),
+        *(topic.name, str(topic.partitions), rate_text(topic.records_per_s), _bytes_rate(topic)),
+        *(str(topic.offsets), str(topic.held_back)),
     )
 
 
-def _bytes_rate(one: TopicActivity) -> str:
-    return f"{size_text(one.bytes_per_s)}/s" if one.bytes_per_s else "0"
+def _bytes_rate(topic: TopicActivity) -> str:
+    return f"{size_text(topic.bytes_per_s)}/s" if topic.bytes_per_s else "0"
 
 
 # -- Transactions -----------------------------------------------------------------------------------
 
 
-def _transaction_cells(one: OpenTransaction) -> tuple[str, ...]:
-    where = ", ".join(f"{held.topic}-{held.partition}" for held in one.partitions[:20])
-    if len(one.partitions) > 20:
-        where += f" and {len(one.partitions) - 20} more"
+def _transaction_cells(transaction: OpenTransaction) -> tuple[str, ...]:
+    where = ", ".join(f"{held.topic}-{held.partition}" for held in transaction.partitions[:20])
+    if len(transaction.partitions) > 20:
+        where += f" and {len(transaction.partitions) - 20} more"
     return (
-        one.transactional_id or f"producer {one.producer_id}",
-        "overdue" if one.is_overdue else "prepared" if one.is_prepared else "open",
-        age_text(one.age_ms),
-        age_text(one.timeout_ms),
-        str(one.held_back),
+        transaction.transactional_id or f"producer {transaction.producer_id}",
+        "overdue" if transaction.is_overdue else "prepared" if transaction.is_prepared else "open",
+        age_text(transaction.age_ms),
+        age_text(transaction.timeout_ms),
+        str(transaction.held_back),
         where or NOTHING,
-        ", ".join(one.groups) or NOTHING,
+        ", ".join(transaction.groups) or NOTHING,
     )
 
 
-def _transaction_names(one: OpenTransaction) -> tuple[str, ...]:
-    return (one.transactional_id, *(held.topic for held in one.partitions), *one.groups)
+def _transaction_names(transaction: OpenTransaction) -> tuple[str, ...]:
+    return (
+        transaction.transactional_id,
+        *(held.topic for held in transaction.partitions),
+        *transaction.groups,
+    )
 
 
 PANES = (
@@ -132,9 +136,13 @@ PANES = (
         _readers,
         {
             "time behind": badness,
-            "records": lambda one: (-(one.records or 0), one.name),
-            "offsets held back": lambda one: (-one.held_back, one.name),
-            "name": lambda one: (one.name, getattr(one, "topic", ""), getattr(one, "partition", 0)),
+            "records": lambda reader: (-(reader.records or 0), reader.name),
+            "offsets held back": lambda reader: (-reader.held_back, reader.name),
+            "name": lambda reader: (
+                reader.name,
+                getattr(reader, "topic", ""),
+                getattr(reader, "partition", 0),
+            ),
         },
         _reader_names,
         _reader_header,
@@ -144,13 +152,13 @@ PANES = (
         "Topics",
         lambda look, _: look.topics,
         {
-            "records/s": lambda one: (-one.records_per_s, -one.offsets, one.name),
-            "bytes/s": lambda one: (-one.bytes_per_s, -one.offsets, one.name),
-            "offsets": lambda one: (-one.offsets, one.name),
-            "offsets held back": lambda one: (-one.held_back, one.name),
-            "name": lambda one: one.name,
+            "records/s": lambda topic: (-topic.records_per_s, -topic.offsets, topic.name),
+            "bytes/s": lambda topic: (-topic.bytes_per_s, -topic.offsets, topic.name),
+            "offsets": lambda topic: (-topic.offsets, topic.name),
+            "offsets held back": lambda topic: (-topic.held_back, topic.name),
+            "name": lambda topic: topic.name,
         },
-        lambda one: (one.name,),
+        lambda topic: (topic.name,),
         lambda _: ACTIVE_TOPICS.names,
         _topic_cells,
     ),
@@ -158,9 +166,9 @@ PANES = (
         "Transactions",
         lambda look, _: look.transactions,
         {
-            "age": lambda one: (-one.age_ms, one.producer_id),
-            "offsets held back": lambda one: (-one.held_back, one.producer_id),
-            "name": lambda one: (one.transactional_id, one.producer_id),
+            "age": lambda transaction: (-transaction.age_ms, transaction.producer_id),
+            "offsets held back": lambda transaction: (-transaction.held_back, transaction.producer_id),
+            "name": lambda transaction: (transaction.transactional_id, transaction.producer_id),
         },
         _transaction_names,
         lambda _: OPEN_TRANSACTIONS.names,

@@ -58,14 +58,14 @@ class _PaneView(Vertical):
         names = [*self.pane.sorts]
         self.sort = names[(names.index(self.sort) + 1) % len(names)]
 
-    def show(self, found: Table, width: int) -> None:
+    def show(self, contents: Table, width: int) -> None:
         """Bring the table up to date. Cursor and scroll position stay where they are."""
-        self._title.update(found.title)
-        widths = _widths(found, width)
-        body = [[_shortened(cell, widths[at]) for at, cell in enumerate(row)] for row in found.rows]
-        rights = [_is_number(column) for column in zip(*found.rows, strict=True)] or [False] * len(widths)
-        if (found.header, width) != (self._header, self._screen) or not _suit(widths, self._widths):
-            self._build(found.header, widths, width)
+        self._title.update(contents.title)
+        widths = _widths(contents, width)
+        body = [[_shortened(cell, widths[at]) for at, cell in enumerate(row)] for row in contents.rows]
+        rights = [_is_number(column) for column in zip(*contents.rows, strict=True)] or [False] * len(widths)
+        if (contents.header, width) != (self._header, self._screen) or not _suit(widths, self._widths):
+            self._build(contents.header, widths, width)
         shown = self._shown
         for at, cells in enumerate(body[: len(shown)]):
             for column, cell in enumerate(cells):
@@ -192,8 +192,8 @@ class Top(App[None]):
         problem.update(f"not up to date: {self._problem}")
         problem.set_class(bool(self._problem), "shown")
         for view in self._panes:
-            found = table(view.pane, self.activity, view.sort, self.wanted, by_partition=self.by_partition)
-            view.show(found, width)
+            contents = table(view.pane, self.activity, view.sort, self.wanted, by_partition=self.by_partition)
+            view.show(contents, width)
 
     @property
     def wanted(self) -> str:
@@ -231,15 +231,15 @@ class Top(App[None]):
 
     def action_filter(self) -> None:
         """Ask for a part of a name."""
-        asked = self.query_one("#filter", Input)
-        asked.add_class("shown")
-        asked.focus()
+        filter_input = self.query_one("#filter", Input)
+        filter_input.add_class("shown")
+        filter_input.focus()
 
     def action_clear(self) -> None:
         """Remove the filter."""
-        asked = self.query_one("#filter", Input)
-        asked.value = ""
-        asked.remove_class("shown")
+        filter_input = self.query_one("#filter", Input)
+        filter_input.value = ""
+        filter_input.remove_class("shown")
         self.action_pane(self._active)
 
     def on_input_changed(self) -> None:
@@ -255,15 +255,15 @@ class Top(App[None]):
 async def _aside(call: Any) -> Any:
     """What ``call`` returns, in a thread that the end of the program does not wait for: a store may not answer."""
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[Any] = loop.create_future()
+    future: asyncio.Future[Any] = loop.create_future()
 
     def settle(value: Any, error: BaseException | None) -> None:
-        if done.cancelled():
+        if future.cancelled():
             return
         if error is None:
-            done.set_result(value)
+            future.set_result(value)
         else:
-            done.set_exception(error)
+            future.set_exception(error)
 
     def run() -> None:
         try:
@@ -274,15 +274,15 @@ async def _aside(call: Any) -> Any:
             loop.call_soon_threadsafe(settle, value, error)
 
     threading.Thread(target=run, daemon=True, name="eoslog-top").start()
-    return await done
+    return await future
 
 
-def _widths(found: Table, width: int) -> list[int]:
+def _widths(contents: Table, width: int) -> list[int]:
     """How wide the columns are; names are shortened so that a row has no more than ``width`` columns."""
-    widths = [max(map(cell_len, column)) for column in zip(found.header, *found.rows, strict=True)]
-    spare = width - 2 - sum(each + 2 for at, each in enumerate(widths) if at not in found.flexible)
-    for done, at in enumerate(sorted(found.flexible, key=widths.__getitem__)):
-        share = (spare // (len(found.flexible) - done)) - 2
+    widths = [max(map(cell_len, column)) for column in zip(contents.header, *contents.rows, strict=True)]
+    spare = width - 2 - sum(each + 2 for at, each in enumerate(widths) if at not in contents.flexible)
+    for index, at in enumerate(sorted(contents.flexible, key=widths.__getitem__)):
+        share = (spare // (len(contents.flexible) - index)) - 2
         widths[at] = min(widths[at], max(_LEAST, share))
         spare -= widths[at] + 2
     return widths

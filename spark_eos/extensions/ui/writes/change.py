@@ -56,7 +56,7 @@ class _Change:
         self.since = question.number("since")
         self.check = check
         self.results: Results = ()
-        self._seen = self.since
+        self._searched_to = self.since
         """It is in no entry up to this one."""
 
     def find(self, log: Log, until: int) -> tuple[int, int] | None:
@@ -71,7 +71,7 @@ class _Change:
                 f"the log has {until + 1} entries, and this page has shown entry {self.since}: its files were put back "
                 "or exchanged. Load the page again; nothing was changed"
             )
-        for seq in range(self._seen + 1, until + 1):
+        for seq in range(self._searched_to + 1, until + 1):
             entry, _ = read_entry(log, seq)
             if entry is None:
                 raise InvalidRequestError(
@@ -81,7 +81,7 @@ class _Change:
             for at, request in enumerate(entry.requests):
                 if request.request_id == self.request_id:
                     return seq, at
-            self._seen = seq
+            self._searched_to = seq
         return None
 
     def outcome(self, log: Log) -> Results | None:
@@ -123,7 +123,7 @@ class Changing(Log):
 
 
 def _appends(actions: Sequence[Action]) -> bool:
-    return any(isinstance(one, AppendBatches) for one in actions)
+    return any(isinstance(action, AppendBatches) for action in actions)
 
 
 def change(
@@ -138,12 +138,12 @@ def change(
     ``check`` is called with the very state that is changed, and raises if it is not the one that a person was shown.
     Raises `CommitOutcomeUnknownError` if it may have been done: the same call again is safe, `change_outcome` looks.
     """
-    one = _Change(question, check)
+    attempt = _Change(question, check)
     log = follower.writer(Changing)
-    log.change = one
+    log.change = attempt
     try:
         work(log)
-        found = one.results
+        results = attempt.results
     except CommitOutcomeUnknownError as error:
         raise CommitOutcomeUnknownError(
             f"the store did not say whether this was written ({error.__cause__ or error}). Look what became of it; "
@@ -151,28 +151,28 @@ def change(
             error.request_id,
         ) from error
     except EosLogError as error:
-        found = _by_an_earlier_call(one, log, error)
+        results = _by_an_earlier_call(attempt, log, error)
     follower.asked()
-    return tell(found)
+    return tell(results)
 
 
-def _by_an_earlier_call(one: _Change, log: Log, error: EosLogError) -> Results:
+def _by_an_earlier_call(attempt: _Change, log: Log, error: EosLogError) -> Results:
     """The results of an earlier call, which may be why this one was refused; raises ``error`` if there was none."""
-    found = None
+    results = None
     with nullcontext() if isinstance(error, _AlreadyThereError) else suppress(EosLogError):
-        found = one.outcome(log)
-    if found is None:
+        results = attempt.outcome(log)
+    if results is None:
         raise error
-    return found
+    return results
 
 
 def change_outcome(follower: Follower, question: Question) -> Answer:
     """What became of a change, in the log as it is now: ``done``, ``refused``, or ``open``."""
     try:
-        found = _Change(question).outcome(follower.log)
+        results = _Change(question).outcome(follower.log)
     except EosLogError as error:
         return {"outcome": "refused", "text": str(error)}
-    if found is not None:
+    if results is not None:
         return {"outcome": "done", "text": "it was done: its entry is in the log"}
     return {
         "outcome": "open",

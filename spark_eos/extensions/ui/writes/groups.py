@@ -94,8 +94,8 @@ def delete_offsets(follower: Follower, question: Question) -> Answer:
     def work(log: Changing) -> None:
         Admin(log).delete_group_offsets(group, chosen)
 
-    named = ", ".join(map(str, chosen))
-    return change(follower, question, work, _says(f"group {group} forgot its offsets of {named}"))
+    text = ", ".join(map(str, chosen))
+    return change(follower, question, work, _says(f"group {group} forgot its offsets of {text}"))
 
 
 def delete(follower: Follower, question: Question) -> Answer:
@@ -114,15 +114,15 @@ def _says(text: str) -> Any:
     return lambda _: {"text": text}
 
 
-def _moved(what: str) -> InvalidRequestError:
+def _moved(difference: str) -> InvalidRequestError:
     return InvalidRequestError(
-        f"{what}: this is not what the plan shows. Nothing was changed; look at a new plan"
+        f"{difference}: this is not what the plan shows. Nothing was changed; look at a new plan"
     )
 
 
 def _committed(state: State, group: str, at: TopicPartition) -> int | None:
-    known = state.offset_of(group, *at)
-    return None if known is None else known.offset
+    committed = state.offset_of(group, *at)
+    return None if committed is None else committed.offset
 
 
 def _chosen(question: Question) -> list[TopicPartition | str] | None:
@@ -144,8 +144,8 @@ def _way(question: Question) -> dict[str, Any]:
             return {"to_datetime": parse_time(value)}
         return {"to_offset" if way == "offset" else "shift_by": _whole(value)}
     except ValueError:
-        wanted = "a time such as 2026-11-21T16:30 (UTC)" if way == "time" else "a whole number"
-        raise InvalidRequestError(f"{value!r} is not {wanted}") from None
+        expected = "a time such as 2026-11-21T16:30 (UTC)" if way == "time" else "a whole number"
+        raise InvalidRequestError(f"{value!r} is not {expected}") from None
 
 
 def _whole(text: str) -> int:
@@ -157,12 +157,12 @@ def _whole(text: str) -> int:
 
 def _rows(question: Question) -> dict[TopicPartition, tuple[str, int | None, int]]:
     """The plan that was shown: by partition the topic's id, the offset before, and the new one."""
-    found: dict[TopicPartition, tuple[str, int | None, int]] = {}
+    moves: dict[TopicPartition, tuple[str, int | None, int]] = {}
     for row in question.listed("rows"):
-        one = Question(row if isinstance(row, dict) else {})
-        before = None if isinstance(row, dict) and row.get("from", 0) is None else one.number("from")
-        at = TopicPartition(one.text("topic"), one.number("partition"))
-        found[at] = (one.text("id"), before, one.number("to"))
-    if not found:
+        fields = Question(row if isinstance(row, dict) else {})
+        before = None if isinstance(row, dict) and row.get("from", 0) is None else fields.number("from")
+        at = TopicPartition(fields.text("topic"), fields.number("partition"))
+        moves[at] = (fields.text("id"), before, fields.number("to"))
+    if not moves:
         raise InvalidRequestError("the plan has no partition: there is nothing to change")
-    return found
+    return moves

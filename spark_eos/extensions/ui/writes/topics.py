@@ -39,7 +39,7 @@ def settings(follower: Follower, question: Question) -> Answer:
     """All settings of a topic, or of the log: value, default, what is allowed, and what each does."""
     name = question.text("topic", "")
     table, stored = (TOPIC, follower.topic(name).config) if name else (LOG, follower.state.config)
-    hidden = {one["name"]: one["value"] for one in shown_settings(stored)}
+    hidden = {setting["name"]: setting["value"] for setting in shown_settings(stored)}
     return {
         "rows": [
             {
