@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from pathlib import Path
@@ -35,6 +36,20 @@ UNCLEAR = re.compile(
     re.IGNORECASE,
 )
 """Words whose sentences need a second reading: name the subject, and what it does."""
+
+UNCLEAR_NAMES = {"found", "known", "there", "given", "wanted", "one"}
+"""Names of variables and parameters that do not say what the thing is: say it (``entries``, ``topic_names``)."""
+
+PUBLIC_NAMES = {
+    "spark_eos/extensions/backup/restoring.py: found",
+    "spark_eos/extensions/backup/verifying.py: found",
+    "spark_eos/extensions/value_formats/formats.py: given",
+    "spark_eos/maintenance/copying.py: found",
+    "spark_eos/maintenance/verify/report.py: found",
+    "spark_eos/maintenance/verify/verify.py: found",
+    "spark_eos/monitoring/lag.py: found",
+}
+"""Parameters that others name in their calls."""
 
 PROSE = ("docs/", "spark_eos/", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "jobs/", "notebooks/")
 
@@ -79,3 +94,29 @@ def test_sentences_name_their_subject():
 def test_they_are_found_inside_of_identifiers():
     assert old_words("self._company.leave(); TheUpkeep = meeting_on") == ["company", "meeting"]
     assert old_words("accompany, sweepstakes, a company's upkeep") == ["company", "upkeep"]
+
+
+def named(text: str) -> set[str]:
+    """The variables and parameters that a module has."""
+    nodes = [*ast.walk(ast.parse(text))]
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return stored | {node.arg for node in nodes if isinstance(node, ast.arg)}
+
+
+def test_names_say_what_a_thing_is():
+    unclear = {
+        f"{name}: {word}"
+        for name in tracked()
+        if name.startswith("spark_eos/") and name.endswith(".py")
+        for word in named((ROOT / name).read_text(encoding="utf-8")) & UNCLEAR_NAMES
+    }
+    assert unclear == PUBLIC_NAMES
+
+
+def test_names_are_those_of_variables_and_parameters():
+    assert named("def known(given, *, one=1): found = there = one.wanted") == {
+        "given",
+        "one",
+        "found",
+        "there",
+    }

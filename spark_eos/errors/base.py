@@ -48,7 +48,7 @@ class EosLogError(Exception):
 
     def __init__(self, *args: object) -> None:
         # Here, since each of hundreds of messages may name a store, whose URL has a password in some.
-        super().__init__(*(safe_text(one) if isinstance(one, str) else one for one in args))
+        super().__init__(*(safe_text(arg) if isinstance(arg, str) else arg for arg in args))
 
     def __str__(self) -> str:
         return Exception.__str__(self)  # A KeyError would show the text in quotes.

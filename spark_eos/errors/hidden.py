@@ -24,8 +24,8 @@ def safe_url(url: str) -> str:
     Other text stays as it is. The container in ``abfss://container@account…`` is no user. The words of the trail have
     URLs of this form, so it is part of the rules (`spark_eos.protocol.rules.trail`).
     """
-    found = _URL.match(url)
-    return url if found is None else _shown(found)
+    match = _URL.match(url)
+    return url if match is None else _shown(match)
 
 
 def safe_text(text: str) -> str:
@@ -33,7 +33,7 @@ def safe_text(text: str) -> str:
     return _IN_TEXT.sub(_shown, text) if "://" in text else text
 
 
-def _shown(found: re.Match[str]) -> str:
-    user = found["user"]
-    keeps = ":" not in user and found["scheme"].lower() in {"abfs", "abfss", "wasb", "wasbs"}
-    return f"{found['scheme']}://{user if keeps else ''}{found['place']}"
+def _shown(match: re.Match[str]) -> str:
+    user = match["user"]
+    keeps = ":" not in user and match["scheme"].lower() in {"abfs", "abfss", "wasb", "wasbs"}
+    return f"{match['scheme']}://{user if keeps else ''}{match['place']}"

@@ -162,9 +162,9 @@ class Compactor:
         """The partitions that are due."""
         self._log.follow()
         gains = self._gains(self._log.time.now_ms(self._log.state))
-        found = [TopicPartition(topic.name, number) for _, topic, number in gains]
+        partitions = [TopicPartition(topic.name, number) for _, topic, number in gains]
         self._unreadable.say()
-        return found
+        return partitions
 
     def _due(self) -> tuple[Topic, int, int] | None:
         """The partition that has most to gain (Kafka's filthiest log), and the time; None if none is due."""
@@ -174,8 +174,8 @@ class Compactor:
 
     def _gains(self, now_ms: int) -> Iterator[tuple[float, Topic, int]]:
         topics = self._log.state.topics
-        wanted = (topics[name] for name in sorted(topics) if self._topics is None or name in self._topics)
-        yield from self._unreadable.each(wanted, partial(self._gains_of, now_ms))
+        chosen = (topics[name] for name in sorted(topics) if self._topics is None or name in self._topics)
+        yield from self._unreadable.each(chosen, partial(self._gains_of, now_ms))
 
     def _gains_of(self, now_ms: int, topic: Topic) -> Iterator[tuple[float, Topic, int]]:
         for number in range(topic.partitions) if is_compacted(topic) else ():

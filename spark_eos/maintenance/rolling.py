@@ -222,15 +222,15 @@ class Roller:
     def look(self) -> list[TopicPartition]:
         """Where there is something to do now."""
         self._log.follow()
-        found = [TopicPartition(topic.name, number) for topic, number, *_ in self._plans()]
+        partitions = [TopicPartition(topic.name, number) for topic, number, *_ in self._plans()]
         self._unreadable.say()
-        return found
+        return partitions
 
     def _plans(self) -> Iterator[tuple[Topic, int, Partition, tuple[IndexPage, ...]]]:
         """The next pages to roll of every partition that has some."""
         topics = self._log.state.topics
-        wanted = (topics[name] for name in sorted(topics) if self._topics is None or name in self._topics)
-        yield from self._unreadable.each(wanted, self._plan)
+        chosen = (topics[name] for name in sorted(topics) if self._topics is None or name in self._topics)
+        yield from self._unreadable.each(chosen, self._plan)
 
     def _plan(self, topic: Topic) -> Iterator[tuple[Topic, int, Partition, tuple[IndexPage, ...]]]:
         if schema_error(topic) is not None:

@@ -133,9 +133,9 @@ class Vacuum:
 
         Raises `NotALogError` if another log is there by now, and what the store raises.
         """
-        found = self._find(raise_floor=False)
+        leftovers = self._find(raise_floor=False)
         self._left.say()
-        return found
+        return leftovers
 
     def run(self, *, wait: bool = True) -> Vacuumed:
         """Delete what is left over, and whose delay is over; with ``wait`` all of it, after its delay.

@@ -195,8 +195,8 @@ MUTANTS = (
     Mutant(
         "password-in-errors",
         "spark_eos/errors/base.py",
-        "safe_text(one) if isinstance(one, str) else one",
-        "one",
+        "safe_text(arg) if isinstance(arg, str) else arg",
+        "arg",
         "each error shows the password of a store's URL",
         ("tests/security/test_passwords_in_urls.py",),
     ),
