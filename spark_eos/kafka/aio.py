@@ -42,4 +42,4 @@ class AIOKafkaConsumer(AIOConsumer):
         self._topics = topics
 
     def _make_consumer(self) -> KafkaConsumer:
-        return KafkaConsumer(*self._topics, bootstrap_servers=self._url, **self._given)
+        return KafkaConsumer(*self._topics, bootstrap_servers=self._url, **self._settings)

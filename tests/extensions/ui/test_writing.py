@@ -154,6 +154,20 @@ def test_a_record_is_written_once(page, log, url):
     assert Admin(log).describe_topic("orders").partitions[1].end == before + 1
 
 
+def test_nothing_is_changed_before_it_is_there(page, url):
+    """A change names its topic by the id, which comes with the first answer."""
+    held = []
+    page.route("**/api/topic", lambda route: held.append(route))  # noqa: PLW0108  (no builtin can be one)
+    with page.expect_request("**/api/topic"):
+        page.goto(f"{url}#/topic/orders")
+    page.get_by_role("heading", name="orders").wait_for()
+    assert not page.get_by_text("Write a record").is_visible()
+    for route in held:
+        route.continue_()
+    page.get_by_text("Write a record").wait_for()
+    page.unroute("**/api/topic")
+
+
 def test_a_page_that_only_reads_shows_settings_and_micro_batches_and_no_button(browser, log):
     topic_id = log.follow().topics["orders"].topic_id
     places = [(PartitionOffset("orders", topic_id, 0, offset),) for offset in (0, 3)]

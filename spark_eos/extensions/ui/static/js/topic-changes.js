@@ -40,7 +40,8 @@ export function topicChanges(context) {
   const drop = danger("Delete topic …", () => change(said, context, {area: "topic-delete", fields: {topic, id: known.id}, what: `the deletion of topic ${topic}`, title: "Delete this topic?", yes: "Delete the topic", typed: topic,
     text: `Topic ${topic}, all its ${counted(known.offsets, "offset")} and what groups have committed there are deleted.`, done: () => { box.gone = true; put(box, said); }}));
   const box = h("section", {"aria-label": "Changes of this topic"}, h("h2", {}, "Change"), said, one, settings, more, cut, h("p", {class: "row"}, drop));
-  box.show = (answer) => { known = answer; one.show(answer); };
+  box.hidden = true;  // What is sent names the topic by its id.
+  box.show = (answer) => { known = answer; one.show(answer); box.hidden = false; };
   return box;
 }
 
