@@ -26,7 +26,7 @@ def padded(number):
 
 
 def digits(_):
-    return RANDOM(50).hex().encode()
+    return b"%0100d" % int.from_bytes(RANDOM(41), "big")
 
 
 def plain(_):
