@@ -23,8 +23,8 @@ to make them. *no-op* is a data source in Python whose Arrow writer drops its ro
 *Arrow files* writes the rows of each task into an Arrow file of its own, to the disk in the same way as eoslog, and
 does nothing else: no partitions, no checksums, no commit. Values are random hexadecimal digits of equal length, which
 eoslog uses where it sorts them by partition (benchmarks/journal/speed.md); keys are 100,000 different ones of 5 to 9
-bytes. Only Delta and Parquet compress, by default. eoslog waits for `fsync` and is exactly-once; Kafka's sink is
-at-least-once, and neither its broker nor Delta nor Parquet calls `fsync`.
+bytes. Delta and Parquet compress; eoslog tries to, by default, and leaves such digits plain. eoslog waits for `fsync`
+and is exactly-once; Kafka's sink is at-least-once, and neither its broker nor Delta nor Parquet calls `fsync`.
 """
 
 
