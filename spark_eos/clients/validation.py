@@ -21,7 +21,6 @@ __all__ = [
     "as_partitions",
     "as_timestamp",
     "by_partition",
-    "bytes_of",
     "check_function",
     "check_group",
     "check_headers",
@@ -127,11 +126,6 @@ def as_bytes(value: object, field: str) -> bytes:
     )
 
 
-def bytes_of(headers: Sequence[Header]) -> int:
-    """How many bytes they are, as `spark_eos.log.data.arrow.bytes_of_rows` counts them in columns."""
-    return sum(8 + len(name.encode()) + (0 if value is None else len(value)) for name, value in headers)
-
-
 def check_number(partition: SupportsIndex) -> None:
     """Raise `InvalidRequestError` unless a partition is named by a whole number; NumPy's will do."""
     if not hasattr(partition, "__index__") or isinstance(partition, bool):
@@ -147,15 +141,18 @@ def check_rows(rows: pa.Table | pa.RecordBatch) -> None:
         )
 
 
-def check_headers(headers: Sequence[Header]) -> None:
-    """Raise `InvalidRecordError` unless they are a list of pairs of text and bytes (or None)."""
-    if not isinstance(
-        headers, Sequence
-    ):  # What can be walked through once would be checked, and not be sent.
+def check_headers(headers: Sequence[Header]) -> int:
+    """How many bytes they are, as `spark_eos.log.data.arrow.bytes_of_rows` counts them in columns.
+
+    Raises `InvalidRecordError` unless they are a list of pairs of text and bytes (or None).
+    """
+    # What can be walked through once would be checked, and not be sent.
+    if type(headers) is not list and not isinstance(headers, Sequence):
         hint = "list(headers.items())" if isinstance(headers, Mapping) else "[(name, value), ...]"
         raise InvalidRecordError(
             f"headers must be a list of pairs, not {type(headers).__name__}: give {hint}"
         )
+    size = 0
     for header in headers:
         if not (
             isinstance(header, tuple)
@@ -164,6 +161,9 @@ def check_headers(headers: Sequence[Header]) -> None:
             and (header[1] is None or isinstance(header[1], bytes))
         ):
             raise InvalidRecordError(f"a header must be a pair of text and bytes (or None), not {header!r}")
+        name, value = header
+        size += 8 + len(name.encode()) + (0 if value is None else len(value))
+    return size
 
 
 def as_timestamp(timestamp_ms: SupportsIndex) -> int:

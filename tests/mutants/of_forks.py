@@ -21,7 +21,7 @@ MUTANTS = (
     Mutant(
         "a-child-goes-on-with-the-producer",
         _PRODUCER_BASE,
-        "        self._lock = threading.RLock()\n        self._closed = True\n",
+        "        self._lock = threading.RLock()\n        self._refuse_calls()\n",
         "        self._lock = threading.RLock()\n",
         "children of a producer send records under its id and its sequence numbers",
         _CLIENTS,
@@ -61,8 +61,8 @@ MUTANTS = (
     Mutant(
         "a-child-waits-for-its-parents-thread",
         "spark_eos/clients/producer/futures.py",
-        "        self._futures: deque[tuple[int, SendFuture]] = deque()\n        tell_in_child(self)\n",
-        "        self._futures: deque[tuple[int, SendFuture]] = deque()\n",
+        "        self._functions: dict[int, OnDelivery] = {}\n        tell_in_child(self)\n",
+        "        self._functions: dict[int, OnDelivery] = {}\n",
         "whoever waits for a record in a forked process waits for ever",
         _CLIENTS,
     ),

@@ -10,10 +10,7 @@ _TRANSACTIONS, _PRODUCER = (
     "spark_eos/clients/producer/transaction_manager.py",
     "spark_eos/clients/producer/base.py",
 )
-_ACCUMULATOR, _LISTED = (
-    "spark_eos/clients/producer/accumulator.py",
-    "spark_eos/clients/producer/record_buffer.py",
-)
+_ACCUMULATOR = "spark_eos/clients/producer/accumulator.py"
 _CONSUMER, _COMMIT = "spark_eos/clients/consumer/consumer.py", "spark_eos/log/commit/loop.py"
 _SENDER = "spark_eos/clients/producer/sender.py"
 _OF_INTERRUPTS = ("tests/clients/test_interrupts.py",)
@@ -37,9 +34,9 @@ MUTANTS = (
     ),
     Mutant(
         "half-a-record-stays",
-        _LISTED,
-        "            self._keep(row)\n",
-        "",
+        "spark_eos/clients/producer/producer.py",
+        "            entries += (key, value, added)\n",
+        "            entries.append(key)\n            entries += (value, added)\n",
         "after an interrupted send a record has the key of another one",
         _OF_INTERRUPTS,
     ),
@@ -70,8 +67,9 @@ MUTANTS = (
     Mutant(
         "taken-and-not-delivered",
         _PRODUCER,
-        "            self._sender.taken, self._waiting = self._waiting, Accumulator()\n",
-        "            waiting, self._waiting = self._waiting, Accumulator()\n            self._sender.taken = waiting\n",
+        "            self._sender.taken, self._waiting.pending = self._waiting.pending, Accumulator()\n",
+        "            waiting, self._waiting.pending = self._waiting.pending, Accumulator()\n"
+        "            self._sender.taken = waiting\n",
         "records of an interrupted flush are neither sent nor refused",
         _OF_INTERRUPTS,
     ),

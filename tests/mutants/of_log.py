@@ -48,8 +48,8 @@ MUTANTS = (
     Mutant(
         "headers-do-not-count",
         "spark_eos/clients/producer/producer.py",
-        "bytes_of(headers) if headers else 0",
-        "0",
+        " + headers_bytes\n",
+        "\n",
         "a record with large headers spoils all that were sent beside it",
         ("tests/clients/test_long_values.py",),
     ),

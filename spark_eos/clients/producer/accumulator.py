@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -14,7 +13,7 @@ import pyarrow as pa
 from spark_eos.clients.metrics import ProducerMetrics
 from spark_eos.clients.producer.futures import Outcome, SendFuture
 from spark_eos.clients.producer.places import NO_OFFSET, Places
-from spark_eos.clients.producer.record_buffer import RecordBuffer
+from spark_eos.clients.producer.record_buffer import Meter, RecordBuffer
 from spark_eos.clients.records import RecordMetadata
 from spark_eos.config.compression import Compression
 from spark_eos.errors import (
@@ -79,6 +78,7 @@ class TopicBuffer:
         request_bytes: int,
         keep: bool,
         is_stuck: Callable[[], bool],
+        meter: Meter | None = None,
         metrics: ProducerMetrics | None = None,
     ) -> None:
         self.topic = topic
@@ -99,9 +99,11 @@ class TopicBuffer:
         self._broken = False
         self._is_stuck = is_stuck
         self._metrics = metrics
-        self.chunk_bytes = sys.maxsize if keep else min(CHUNK_BYTES, buffer_bytes)
+        self.now_ns = log.clock.now_ns
+        self._meter = meter
+        self._chunk_bytes = min(CHUNK_BYTES, buffer_bytes)
         self.listed = self._no_records()
-        """Records that were sent one by one: `hand_on` once they take ``chunk_bytes``."""
+        """Records that were sent one by one. Without ``meter``: `hand_on` at the limit of their own."""
         self._writer: SegmentWriter | None = None
         self._files: list[StagedFile] = []
         self._chunks: list[_Chunk] = []
@@ -254,15 +256,15 @@ class TopicBuffer:
             metrics.failed(self.topic.name, self.records)
 
     def _no_records(self) -> RecordBuffer:
-        return RecordBuffer(self._is_stuck, self._log.clock.now_ns)
+        return RecordBuffer(self._is_stuck, self._meter or Meter(self._chunk_bytes))
 
     def hand_on(self) -> None:
         """Turn the lists into columns and hand them to the writer."""
         listed = self.listed
         if not listed:
             return
-        rows = listed.rows(*self._log.time.stamp_records(self._log.state))
-        targets = self._route(rows, listed.partitions())
+        rows, partitions = listed.columns(*self._log.time.stamp_records(self._log.state))
+        targets = self._route(rows, partitions)
         timestamps = rows.column("timestamp").cast(pa.int64()).to_numpy()
         try:
             self.listed = self._no_records()
@@ -339,11 +341,17 @@ class Accumulator:
 
     def __init__(self) -> None:
         self.buffers: dict[str, TopicBuffer] = {}
-        self.bytes = 0
-        """What waits for the sender, in bytes, as `Producer` counts them; 0 in a transaction."""
+        self.meter = Meter()
+        """Of what waits for the sender, as `Producer` counts it. In a transaction each topic has its own."""
 
     def __bool__(self) -> bool:
         return any(buffer.records for buffer in self.buffers.values())
+
+    @property
+    def bytes(self) -> int:
+        """How many wait in memory, as `Producer` counts them."""
+        meters = {self.meter, *(buffer.listed.meter for buffer in [*self.buffers.values()])}
+        return sum(meter.bytes for meter in meters)
 
     def finish(self) -> tuple[tuple[tuple[str, str], ...], tuple[StagedFile, ...]]:
         """Make everything durable: (topic, topic id) of each topic, and the files."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from spark_eos.clients.at_exit import say, watch
 from spark_eos.clients.keywords import given_settings
@@ -15,11 +16,13 @@ from spark_eos.clients.opening import check_open_log, check_place, store_setting
 from spark_eos.clients.other_names import PRODUCER_CALLS, KafkasCalls
 from spark_eos.clients.producer.accumulator import Accumulator, TopicBuffer
 from spark_eos.clients.producer.member import MemberTransactions
+from spark_eos.clients.producer.record_buffer import Meter
 from spark_eos.clients.producer.sender import Sender
 from spark_eos.clients.producer.transaction_manager import ClientState
 from spark_eos.clients.producer.two_phase import no_transactions
+from spark_eos.clients.records import Header
 from spark_eos.clients.serialization import Serializers
-from spark_eos.clients.validation import as_bytes, check_number
+from spark_eos.clients.validation import as_bytes, check_headers, check_number
 from spark_eos.config.compression import Compression
 from spark_eos.config.producer import PRODUCER, producer_config
 from spark_eos.errors import (
@@ -43,6 +46,14 @@ from spark_eos.storage.urls import absolute
 __all__ = ["ProducerBase", "member_of"]
 
 _KAFKA_COLUMNS = {"key", "value", "headers", "timestamp", "partition"}
+
+
+class _Waiting:
+    """Where records gather that are in no transaction: as in one that is open until the producer is closed."""
+
+    def __init__(self) -> None:
+        self.state = ClientState.IN_TRANSACTION
+        self.pending = Accumulator()
 
 
 class ProducerBase(OfOneProcess, KafkasCalls):
@@ -76,7 +87,7 @@ class ProducerBase(OfOneProcess, KafkasCalls):
         self._opening = threading.Lock()
         self._lock = threading.RLock()
         self._closed = self._closing = self._ends = False
-        self._waiting = Accumulator()
+        self._waiting = _Waiting()
         self._batch_bytes: int = self._settings["batch.size"]
         self._compression = Compression.chosen(self._settings["compression.type"], self._settings)
         self._memory_bytes: int = self._settings["buffer.memory"]
@@ -87,6 +98,7 @@ class ProducerBase(OfOneProcess, KafkasCalls):
         self._transactions = (
             MemberTransactions(self._log, self._settings) if self._settings["transactional.id"] else None
         )
+        self._gather_in(self._transactions or self._waiting)
         self._sender = Sender(self._log, self._drain, self._settings, self._metrics)
         tell_in_child(self)
         watch(self, ProducerBase._end_of_process)
@@ -118,14 +130,25 @@ class ProducerBase(OfOneProcess, KafkasCalls):
             )
         # From here on each send waits until its record is in the log.
         self._ends, self._memory_bytes = True, 0
-        failed = self._sender.end_of_process(lambda: self._waiting, deadline)
+        self._waiting.pending.meter.limit = 0
+        failed = self._sender.end_of_process(lambda: self._waiting.pending, deadline)
         return "; ".join(f"the process ends, and {error}" for error in failed)
 
     def forked(self) -> None:
         """See `spark_eos.storage.forks.Forked`: what waits, and the transaction, are the parent's."""
         self._opening = threading.Lock()
         self._lock = threading.RLock()
+        self._refuse_calls()
+
+    def _gather_in(self, place: _Waiting | MemberTransactions) -> None:
+        """Records go there. What `Producer.send` needs of the producer is in one place, which is one look for all."""
+        self._sending = (self._lock, place, self._serializes)
+
+    def _refuse_calls(self) -> None:
+        """From now on all are, but for `close`."""
         self._closed = True
+        self._waiting.state = ClientState.READY
+        self._gather_in(self._waiting)
 
     def _log(self) -> Log:
         with self._opening:
@@ -179,7 +202,7 @@ class ProducerBase(OfOneProcess, KafkasCalls):
             self._check_process(call)
             raise IllegalStateError(f"{call}: the producer is closed")
         if self._transactions is None:
-            return self._waiting
+            return self._waiting.pending
         self._transactions.check(call)
         return self._transactions.pending
 
@@ -200,6 +223,7 @@ class ProducerBase(OfOneProcess, KafkasCalls):
                 request_bytes=self._settings["max.request.size"],
                 keep=self._transactions is None,
                 is_stuck=self._is_stuck,
+                meter=gathered.meter if self._transactions is None else None,
                 metrics=self._metrics,
             )
             gathered.buffers[name] = buffer
@@ -242,6 +266,21 @@ class ProducerBase(OfOneProcess, KafkasCalls):
             )
         return self._log().ensure_topic(name, self._settings["num.partitions"], auto_create=create)
 
+    def _as_stored(
+        self, topic: str, key: Any, value: Any, headers: Sequence[Header] | None, headers_bytes: int
+    ) -> tuple[bytes | None, bytes | None, Sequence[Header] | None, int]:
+        """Key, value and headers of a record as bytes, and what the headers take. ``headers`` were checked."""
+        if self._serializes:
+            key, value, headers = self._serializers.serialize(topic, key, value, headers)
+            headers_bytes = (
+                0 if headers is None else check_headers(headers)
+            )  # A serializer may have added some.
+        if value is not None and not isinstance(value, bytes):
+            value = self._as_value(topic, value)
+        if key is not None:
+            key = as_bytes(key, "key")
+        return key, value, headers, headers_bytes
+
     def _as_value(self, name: str, value: object) -> bytes:
         """A value that is not bytes: text as UTF-8, or what the topic's ``value.format`` makes of it."""
         log = self._opened or self._log()
@@ -274,23 +313,24 @@ class ProducerBase(OfOneProcess, KafkasCalls):
             self._partitioners[topic.topic_id, len(topic.schemas)] = partitioner
         return partitioner
 
-    def _count(self, gathered: Accumulator, size: int) -> None:
-        """So many bytes are about to be added: wake the sender for the first ones, and once there is a batch.
+    def _count(self, meter: Meter, size: int) -> None:
+        """With what is about to be added there are ``size`` bytes: wake the sender for the first, and for a batch.
 
         The sender is woken before they are added, so that an interrupt leaves no records of which it knows nothing. It
         cannot take them too early: that needs the lock, which the caller holds.
         """
-        before = gathered.bytes
-        now = before + size
-        if not before or before < self._batch_bytes <= now:
-            threaded = self._sender.wake(urgent=now >= self._batch_bytes)
+        if not meter.bytes or meter.bytes < self._batch_bytes <= size:
+            threaded = self._sender.wake(urgent=size >= self._batch_bytes)
             # Without a thread that sends, each send waits until its record is in the log; at the end they all do.
             self._memory_bytes = self._settings["buffer.memory"] if threaded and not self._ends else 0
-        gathered.bytes = now
+        meter.bytes = size
+        meter.limit = min(
+            (limit for limit in (self._batch_bytes, self._memory_bytes) if limit > size), default=0
+        )
 
     def _drain(self) -> None:
         with self._lock:
-            self._sender.taken, self._waiting = self._waiting, Accumulator()
+            self._sender.taken, self._waiting.pending = self._waiting.pending, Accumulator()
 
     def _is_stuck(self) -> bool:
         """Whether a future can only be done by the caller's own commit or flush, or not at all."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
+from functools import partial
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from spark_eos.clients.records import RecordMetadata
@@ -16,7 +17,7 @@ from spark_eos.clients.validation import check_function
 from spark_eos.errors import IllegalStateError, KafkaTimeoutError, RetriableError
 from spark_eos.storage.forks import Lock, tell_in_child
 
-__all__ = ["Failures", "OnDelivery", "Outcome", "RecordFuture", "SendFuture", "tell"]
+__all__ = ["Failures", "OnDelivery", "Outcome", "RecordFuture", "SendFuture"]
 
 T = TypeVar("T")
 
@@ -46,13 +47,18 @@ class Outcome:
         """The rows whose future has told of an error, or has a callback that it will tell."""
         self._lock = threading.Lock()
         self._tell: Callable[[Future[Any], int], None] | None = None
-        self._futures: deque[tuple[int, SendFuture]] = deque()
+        self._futures: deque[tuple[int, SendFuture | None]] = deque()
+        """Whom to tell, by row; None: the function that `deliver` was given."""
+        self._functions: dict[int, OnDelivery] = {}
         tell_in_child(self)
 
     def forked(self) -> None:
         """See `spark_eos.storage.forks.Forked`: what is not known yet only the parent will know."""
         self._lock = threading.Lock()
+        self._functions.clear()
         for row, future in self._futures:
+            if future is None:
+                continue
             future.forked()
             if self._tell is not None and not future.done():
                 self._tell(future, row)  # The parent was about to.
@@ -81,11 +87,30 @@ class Outcome:
                         future
                     )  # A thread that misses a part of it meanwhile waits here for the lock.
                     self._futures.append((row, future))
+                    function = self._functions.pop(row, None)
+                    if function is not None:
+                        state["_done_callbacks"].append(partial(_called, function))
                 else:
                     new: Future[Any] = Future()
                     self._tell(new, row)
                     state.update(vars(new))  # All at once: no thread sees a part of it.
             return state
+
+    def deliver(self, row: int, function: OnDelivery) -> None:
+        """Call ``function`` at the end: as a callback of the row's future, of which no state is made for it."""
+        with self._lock:
+            self.heard.add(row)
+            if self._tell is None:
+                self._functions[row] = function
+                self._futures.append((row, None))
+                return
+        self._call(row, function)
+
+    def _call(self, row: int, function: OnDelivery) -> None:
+        assert self._tell is not None
+        told: Future[Any] = Future()
+        self._tell(told, row)
+        told.add_done_callback(partial(_called, function))
 
     def _end(
         self, tell: Callable[[Future[Any], int], None], answer: Callable[[int], Any] | None = None
@@ -103,14 +128,30 @@ class Outcome:
         while self._futures:
             entry = self._futures[0]
             row, future = entry
+            if future is None:
+                function = self._functions.pop(row, None)
+                self._drop(entry)
+                if function is not None:
+                    self._call(row, function)
+                continue
             # It is done if a callback of it was interrupted; it runs if that came before it was told.
             with suppress(InvalidStateError):  # Another thread was faster.
                 if not future.done() and (future.running() or future.set_running_or_notify_cancel()):
                     tell(future, row)
             future.forget_callbacks()
-            with self._lock:
-                if self._futures and self._futures[0] is entry:
-                    self._futures.popleft()
+            self._drop(entry)
+
+    def _drop(self, entry: tuple[int, SendFuture | None]) -> None:
+        with self._lock:
+            if self._futures and self._futures[0] is entry:
+                self._futures.popleft()
+
+
+def _called(function: OnDelivery, future: Future[Any]) -> None:
+    """Call ``function`` with an error and a place, one of them None; of a future that was cancelled, not at all."""
+    if not future.cancelled():
+        error = future.exception()
+        function(error, None if error is not None else future.result())
 
 
 class RecordFuture(Future[T]):
@@ -167,12 +208,6 @@ class RecordFuture(Future[T]):
         # A callback for results alone hears of no error.
         (self.add_done_callback if failed else super().add_done_callback)(called)
         return self
-
-
-def tell(future: RecordFuture[RecordMetadata], on_delivery: OnDelivery) -> None:
-    """Call ``on_delivery`` once the record is durable or has failed."""
-    future.add_callback(lambda sent: on_delivery(None, sent))
-    future.add_errback(lambda error: on_delivery(error, None))
 
 
 class SendFuture(RecordFuture[Any]):

@@ -67,6 +67,5 @@ class ProducerInformation(ProducerTransactions):
         All names: docs/reference/clients.md.
         """
         self._check_process("metrics")
-        waiting = self._transactions.pending if self._transactions is not None else self._waiting
-        in_lists = sum(buffer.listed.bytes for buffer in [*waiting.buffers.values()])
-        return self._metrics.shown(max(waiting.bytes, in_lists), self._memory_bytes)
+        waiting = self._transactions.pending if self._transactions is not None else self._waiting.pending
+        return self._metrics.shown(waiting.bytes, self._memory_bytes)

@@ -10,14 +10,12 @@ import pyarrow as pa
 
 from spark_eos.clients.at_exit import say
 from spark_eos.clients.background import within
-from spark_eos.clients.producer.futures import OnDelivery, Outcome, RecordFuture, SendFuture, tell
+from spark_eos.clients.producer.futures import OnDelivery, Outcome, RecordFuture, SendFuture
 from spark_eos.clients.producer.information import ProducerInformation
 from spark_eos.clients.producer.transaction_manager import ClientState
 from spark_eos.clients.records import Header, RecordMetadata
 from spark_eos.clients.validation import (
-    as_bytes,
     as_timestamp,
-    bytes_of,
     check_function,
     check_headers,
     check_rows,
@@ -37,6 +35,7 @@ ROW_OVERHEAD_BYTES = 64
 """What a record takes in memory beyond its key, value and headers."""
 
 _IN_TRANSACTION = ClientState.IN_TRANSACTION
+_new = object.__new__
 
 
 class Producer(ProducerInformation):
@@ -160,48 +159,55 @@ class Producer(ProducerInformation):
         >>> future.result().offset
         0
         """
-        if (
-            headers is not None
-            or on_delivery is not None
-            or not (key is None or isinstance(key, bytes))
-            or not (value is None or isinstance(value, bytes))
-            or self._serializes
-        ):
+        # This runs for each record, and a call takes as long as what is done in it: there are few.
+        lock, place, serializes = self._sending
+        if on_delivery is not None:
             check_function(on_delivery, "on_delivery")
-            key, value, headers = self._as_stored(topic, key, value, headers)
-        bare = (0 if value is None else len(value)) + (0 if key is None else len(key))
-        bare += bytes_of(headers) if headers else 0
-        transactions = self._transactions
-        with self._lock:
-            # This runs for each record, and a call takes as long as what is done in it: there are few.
-            if transactions is None or transactions.state is not _IN_TRANSACTION or self._closed:
-                gathered = self._gathered("send")
-            else:
-                gathered = transactions.pending
-            try:
-                buffer = gathered.buffers.get(topic)
-            except TypeError:
-                buffer = None  # A list, for instance, which is no name.
-            if buffer is None or partition is not None:
+        headers_bytes = 0 if headers is None else check_headers(headers)
+        if (
+            not (value is None or isinstance(value, bytes))
+            or not (key is None or isinstance(key, bytes))
+            or serializes
+        ):
+            key, value, headers, headers_bytes = self._as_stored(topic, key, value, headers, headers_bytes)
+        bare = (0 if value is None else len(value)) + (0 if key is None else len(key)) + headers_bytes
+        with lock:
+            gathered = place.pending if place.state is _IN_TRANSACTION else self._gathered("send")
+            buffer = gathered.buffers.get(topic) if type(topic) is str else None  # A list is no name.
+            if buffer is None or (
+                partition is not None
+                and not (type(partition) is int and 0 <= partition < buffer.topic.partitions)
+            ):
                 buffer = self._buffer(gathered, topic, partition)
-            if timestamp_ms is not None:
+            if timestamp_ms is not None and not (
+                type(timestamp_ms) is int and 0 <= timestamp_ms <= buffer.times.certain_ms
+            ):
                 timestamp_ms = as_timestamp(timestamp_ms)
                 buffer.times.check(timestamp_ms)
             if bare > buffer.record_bytes or (key is None and buffer.needs_key):
                 return self._refuse(buffer.refusal(bare), on_delivery)
-            size = bare + ROW_OVERHEAD_BYTES
-            if transactions is None:
-                self._count(gathered, size)
+            future = _new(SendFuture)
+            added: int | tuple[object, ...] = buffer.now_ns()
             listed = buffer.listed
-            future = listed.add(key, value, headers, partition, timestamp_ms, size)
-            if listed.bytes >= buffer.chunk_bytes:
+            if headers or partition is not None or timestamp_ms is not None:
+                added = (added, headers and tuple(headers), partition, timestamp_ms)
+                listed.has_more = True
+            meter, entries = listed.meter, listed.entries
+            size = meter.bytes + bare + ROW_OVERHEAD_BYTES
+            is_full = size >= meter.limit
+            if is_full and self._transactions is None:
+                self._count(meter, size)
+            meter.bytes = size
+            entries += (key, value, added)
+            future.outcome, future.row = listed.outcome, len(entries) // 3 - 1
+            if is_full and self._transactions is not None:
                 try:
                     buffer.hand_on()
                 except EosLogError as error:
                     return self._refuse(error, on_delivery)
         if on_delivery is not None:
-            tell(future, on_delivery)
-        if transactions is None and gathered.bytes >= self._memory_bytes:
+            future.outcome.deliver(future.row, on_delivery)
+        if is_full and self._transactions is None and size >= self._memory_bytes:
             self._make_room()
         return future
 
@@ -250,7 +256,7 @@ class Producer(ProducerInformation):
                 nothing.set_result([])
                 return nothing
             if self._transactions is None:
-                self._count(gathered, size_of(rows))
+                self._count(gathered.meter, gathered.meter.bytes + size_of(rows))
             try:
                 try:
                     future = buffer.add_arrow(rows, partition)
@@ -262,7 +268,7 @@ class Producer(ProducerInformation):
                 raise  # All rows were refused and the buffer is as it was.
             except EosLogError as error:
                 return self._refuse(error)
-        if gathered.bytes >= self._memory_bytes:
+        if self._transactions is None and gathered.meter.bytes >= self._memory_bytes:
             self._make_room()
         return future
 
@@ -357,7 +363,8 @@ class Producer(ProducerInformation):
             if self._closing:
                 return  # Called by what a close under way has called: a future's callback, a signal's handler.
         try:
-            self._closing = self._closed = True
+            self._closing = True
+            self._refuse_calls()
             if self._transactions is None:
                 self._sender.close()
                 return
@@ -368,31 +375,14 @@ class Producer(ProducerInformation):
             self._closing = False
             self._serializers.close()
 
-    def _as_stored(
-        self, topic: str, key: Any, value: Any, headers: Sequence[Header] | None
-    ) -> tuple[bytes | None, bytes | None, Sequence[Header] | None]:
-        """Key, value and headers of a record as bytes, checked."""
-        if headers is not None:
-            check_headers(headers)
-        if self._serializes:
-            key, value, headers = self._serializers.serialize(topic, key, value, headers)
-            if headers is not None:
-                check_headers(headers)  # A serializer may have added some.
-        if value is not None and not isinstance(value, bytes):
-            value = self._as_value(topic, value)
-        if key is not None:
-            key = as_bytes(key, "key")
-        return key, value, headers
-
     def _refuse(self, error: EosLogError, on_delivery: OnDelivery | None = None) -> RecordFuture[Any]:
         """The future of records that were not taken; a transaction fails with them."""
         if self._transactions is not None:
             self._transactions.fail(error)
         outcome = Outcome(self._is_stuck)
         outcome.fail(error)
-        future = SendFuture(outcome, 0)
         if self._transactions is None:
             self._sender.failures.add(error, [(outcome, 1, 1)])
         if on_delivery is not None:
-            tell(future, on_delivery)
-        return future
+            outcome.deliver(0, on_delivery)
+        return SendFuture(outcome, 0)

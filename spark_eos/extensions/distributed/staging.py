@@ -26,6 +26,7 @@ class StagingProducer(Producer):
         super().__init__(log, {**config, "transactional.id": token.transactional_id})
         self._staging = _Staging(log, self._settings, token, task)
         self._transactions = self._staging
+        self._gather_in(self._staging)
 
     def stage(self) -> StagedReceipt:
         """Make all rows durable; what was staged.

@@ -17,6 +17,7 @@ from spark_eos.log.clock import Clock
 from spark_eos.log.data.value_ranges import least_and_most
 from spark_eos.log.topics import config_value
 from spark_eos.protocol.state import Topic
+from spark_eos.protocol.types import LATEST_MS
 
 __all__ = ["TimestampBounds", "going_on", "own_times"]
 
@@ -35,16 +36,19 @@ class TimestampBounds:
         self._before = config_value(topic, _BEFORE, int)
         self._is_one_sided = _BEFORE not in topic.config
         self._now_ms = now_ms
-        self._latest_ms: int | None = None
+        self.certain_ms = -1
+        """Up to here, from 0 on, all are allowed without a look at the time."""
 
     def check(self, *timestamps_ms: int) -> None:
         """Raise `InvalidTimestampError` for one that is out of bounds."""
-        if self._is_one_sided and self._latest_ms is not None and max(timestamps_ms) <= self._latest_ms:
+        if max(timestamps_ms) <= self.certain_ms:
             return
         now_ms = self._now_ms()
-        self._latest_ms = now_ms + self._after
+        latest_ms = now_ms + self._after
+        if self._is_one_sided:
+            self.certain_ms = min(latest_ms, LATEST_MS)
         for timestamp_ms in timestamps_ms:
-            if timestamp_ms > self._latest_ms:
+            if timestamp_ms > latest_ms:
                 raise self._error(timestamp_ms, now_ms, f"{_AFTER}={self._after}", "ahead of")
             if timestamp_ms < now_ms - self._before:
                 raise self._error(timestamp_ms, now_ms, f"{_BEFORE}={self._before}", "behind")

@@ -13,4 +13,4 @@ warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: there are th
 if not os.fork():
     sys.exit()
 os.wait()
-print(producer._sender.taken.buffers, len(producer._waiting.buffers))
+print(producer._sender.taken.buffers, len(producer._waiting.pending.buffers))
