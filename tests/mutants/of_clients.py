@@ -261,8 +261,8 @@ MUTANTS = (
     Mutant(
         "keys-move-up",
         _LISTED,
-        "keys, times_ns = self.entries[0::3],",
-        "keys, times_ns = [*self.entries[3::3], None],",
+        "keys, times = self.entries[0::WIDTH],",
+        "keys, times = [*self.entries[WIDTH::WIDTH], None],",
         "a record has the key of the one after it",
         _OF_ORDER,
     ),

@@ -35,8 +35,8 @@ MUTANTS = (
     Mutant(
         "half-a-record-stays",
         "spark_eos/clients/producer/producer.py",
-        "            entries += (key, value, added)\n",
-        "            entries.append(key)\n            entries += (value, added)\n",
+        "            entries += (key, value, ",
+        "            entries.append(key)\n            entries += (value, ",
         "after an interrupted send a record has the key of another one",
         _OF_INTERRUPTS,
     ),

@@ -12,6 +12,7 @@ from spark_eos.clients.at_exit import say
 from spark_eos.clients.background import within
 from spark_eos.clients.producer.futures import OnDelivery, Outcome, RecordFuture, SendFuture
 from spark_eos.clients.producer.information import ProducerInformation
+from spark_eos.clients.producer.record_buffer import WIDTH
 from spark_eos.clients.producer.transaction_manager import ClientState
 from spark_eos.clients.records import Header, RecordMetadata
 from spark_eos.clients.validation import (
@@ -187,10 +188,10 @@ class Producer(ProducerInformation):
             if bare > buffer.record_bytes or (key is None and buffer.needs_key):
                 return self._refuse(buffer.refusal(bare), on_delivery)
             future = _new(SendFuture)
-            added: int | tuple[object, ...] = buffer.now_ns()
+            added_ns = buffer.now_ns()
             listed = buffer.listed
             if headers or partition is not None or timestamp_ms is not None:
-                added = (added, headers and tuple(headers), partition, timestamp_ms)
+                headers = headers and tuple(headers)
                 listed.has_more = True
             meter, entries = listed.meter, listed.entries
             size = meter.bytes + bare + ROW_OVERHEAD_BYTES
@@ -198,8 +199,8 @@ class Producer(ProducerInformation):
             if is_full and self._transactions is None:
                 self._count(meter, size)
             meter.bytes = size
-            entries += (key, value, added)
-            future.outcome, future.row = listed.outcome, len(entries) // 3 - 1
+            entries += (key, value, added_ns, headers, partition, timestamp_ms)
+            future.outcome, future.row = listed.outcome, len(entries) // WIDTH - 1
             if is_full and self._transactions is not None:
                 try:
                     buffer.hand_on()

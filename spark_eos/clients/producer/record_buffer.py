@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,9 @@ from spark_eos.log.data.arrow import array_from_numpy
 from spark_eos.log.data.layout import TIMESTAMP_TYPE
 from spark_eos.log.data.timestamps import own_times
 
-__all__ = ["Meter", "RecordBuffer"]
+__all__ = ["WIDTH", "Meter", "RecordBuffer"]
+
+WIDTH = 6
 
 _NS_PER_MS = 1_000_000
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -34,10 +37,10 @@ class Meter:
 class RecordBuffer:
     """Records of one topic, and the outcome that they share. Not for several threads at once.
 
-    `Producer.send` adds to ``entries`` itself, by one ``+=``, which no interrupt leaves half done: three items for each
-    record. They are its key, its value, and the time at which it was added in nanoseconds: milliseconds are made of
-    them all at once. Of the few records that have more, the third is a tuple of this time, headers, partition and
-    timestamp; then ``has_more`` was set before.
+    `Producer.send` adds to ``entries`` itself, by one ``+=``, which no interrupt leaves half done: `WIDTH` items for
+    each record, and no object for all of them, which the garbage collector would have to visit. They are its key, its
+    value, the time at which it was added in nanoseconds, and what few records have: headers, partition and timestamp.
+    Before the first one that has one of these, ``has_more`` is set.
     """
 
     __slots__ = ("entries", "has_more", "meter", "outcome")
@@ -45,11 +48,11 @@ class RecordBuffer:
     def __init__(self, is_stuck: Callable[[], bool], meter: Meter) -> None:
         self.outcome = Outcome(is_stuck)
         self.meter = meter
-        self.entries: list[object] = []
+        self.entries: list[Any] = []
         self.has_more = False
 
     def __len__(self) -> int:
-        return len(self.entries) // 3
+        return len(self.entries) // WIDTH
 
     def columns(self, clock_ms: int, now_ms: int, limit_ms: int) -> tuple[pa.RecordBatch, pa.Array | None]:
         """The records in the order in which they were added; the partition that each names, None if none does.
@@ -57,22 +60,19 @@ class RecordBuffer:
         The numbers are those of `spark_eos.log.timekeeping.Timekeeper.stamp_records`.
         """
         count = len(self)
-        keys, times_ns = self.entries[0::3], self.entries[2::3]
-        partitions, headers = None, pa.nulls(count, _HEADERS)
-        given_ms: npt.NDArray[np.int64] | None = None
-        if self.has_more:
-            more = [at if type(at) is tuple else (at, None, None, None) for at in times_ns]
-            times_ns, of_headers, of_partitions, of_timestamps = map(list, zip(*more, strict=True))
-            headers = _column_of_headers(of_headers)
-            partitions = pa.array(of_partitions, pa.int32())
-            given_ms = pa.array(of_timestamps, pa.int64()).fill_null(-1).to_numpy()
-        times = _milliseconds(times_ns)
+        keys, times = self.entries[0::WIDTH], _milliseconds(self.entries[2::WIDTH])
         own_times(times, clock_ms, now_ms, limit_ms)
-        if given_ms is not None:
+        partitions, headers = None, pa.nulls(count, _HEADERS)
+        if self.has_more:
+            of_headers = self.entries[3::WIDTH]
+            if any(of_headers):
+                headers = _column_of_headers(of_headers)
+            partitions = pa.array(self.entries[4::WIDTH], pa.int32())
+            given_ms = pa.array(self.entries[5::WIDTH], pa.int64()).fill_null(-1).to_numpy()
             times = np.where(given_ms < 0, times, given_ms)
         rows = {
             "key": pa.nulls(count, pa.binary()) if keys.count(None) == count else pa.array(keys, pa.binary()),
-            "value": pa.array(self.entries[1::3], pa.binary()),
+            "value": pa.array(self.entries[1::WIDTH], pa.binary()),
             "headers": headers,
             "timestamp": array_from_numpy(times, TIMESTAMP_TYPE),
         }
@@ -81,11 +81,11 @@ class RecordBuffer:
         ), None if partitions is None or partitions.null_count == count else partitions
 
 
-def _milliseconds(times_ns: list[object]) -> npt.NDArray[np.int64]:
+def _milliseconds(times_ns: list[int]) -> npt.NDArray[np.int64]:
     try:
         return np.array(times_ns, np.int64) // _NS_PER_MS
     except OverflowError:  # A clock beyond the year 2262: there are more nanoseconds than 64 bits hold.
-        return np.array([time_ns // _NS_PER_MS for time_ns in times_ns], np.int64)  # type: ignore[operator]
+        return np.array([time_ns // _NS_PER_MS for time_ns in times_ns], np.int64)
 
 
 def _column_of_headers(listed: list[Sequence[Header] | None]) -> pa.Array:
