@@ -101,3 +101,14 @@ def test_a_function_is_called_once_though_the_future_is_looked_at(producer):
         producer.commit_transaction()
     assert told == [(True, looked_at.result()), "later", (True, unseen.result())]
     assert isinstance(unseen, SendFuture)
+
+
+def test_who_finds_no_room_waits_though_the_batch_is_not_full(monkeypatch):
+    """Each of them: one that waits in vain, or in another thread, makes no room for the next."""
+    waits = []
+    settings = {"linger.ms": 60_000, "batch.size": 1_000_000, "buffer.memory": 500}
+    with Producer(next(NAMES), settings) as producer:
+        monkeypatch.setattr(producer, "_make_room", lambda: waits.append(1))
+        for _ in range(10):
+            producer.send("t", b"v" * 36)  # With what it takes beside the value: 100 bytes.
+    assert sum(waits) == 6, "the fifth and all after it"

@@ -267,6 +267,14 @@ MUTANTS = (
         _OF_ORDER,
     ),
     Mutant(
+        "one-waits-for-room-the-next-does-not",
+        "spark_eos/clients/producer/base.py",
+        "            meter.limit = 0  # Whoever adds more has to wait, in each thread.\n",
+        "            meter.limit = self._batch_bytes\n",
+        "records take more than buffer.memory, as one thread waits and others go on",
+        ("tests/clients/test_send_costs.py",),
+    ),
+    Mutant(
         "timestamp-of-the-call",
         _LISTED,
         "np.where(given_ms < 0, times, given_ms)",

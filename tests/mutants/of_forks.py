@@ -63,7 +63,7 @@ MUTANTS = (
         "spark_eos/clients/producer/futures.py",
         "        self._functions: dict[int, OnDelivery] = {}\n        tell_in_child(self)\n",
         "        self._functions: dict[int, OnDelivery] = {}\n",
-        "whoever waits for a record in a forked process waits for ever",
+        "a forked process that waits for a record of its parent waits for ever",
         _CLIENTS,
     ),
     Mutant(

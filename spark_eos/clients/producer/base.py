@@ -272,9 +272,8 @@ class ProducerBase(OfOneProcess, KafkasCalls):
         """Key, value and headers of a record as bytes, and what the headers take. ``headers`` were checked."""
         if self._serializes:
             key, value, headers = self._serializers.serialize(topic, key, value, headers)
-            headers_bytes = (
-                0 if headers is None else check_headers(headers)
-            )  # A serializer may have added some.
+            # A serializer may have added some.
+            headers_bytes = 0 if headers is None else check_headers(headers)
         if value is not None and not isinstance(value, bytes):
             value = self._as_value(topic, value)
         if key is not None:
@@ -324,9 +323,12 @@ class ProducerBase(OfOneProcess, KafkasCalls):
             # Without a thread that sends, each send waits until its record is in the log; at the end they all do.
             self._memory_bytes = self._settings["buffer.memory"] if threaded and not self._ends else 0
         meter.bytes = size
-        meter.limit = min(
-            (limit for limit in (self._batch_bytes, self._memory_bytes) if limit > size), default=0
-        )
+        if size >= self._memory_bytes:
+            meter.limit = 0  # Whoever adds more has to wait, in each thread.
+        elif size >= self._batch_bytes:
+            meter.limit = self._memory_bytes
+        else:
+            meter.limit = min(self._batch_bytes, self._memory_bytes)
 
     def _drain(self) -> None:
         with self._lock:

@@ -76,9 +76,9 @@ class RecordBuffer:
             "headers": headers,
             "timestamp": array_from_numpy(times, TIMESTAMP_TYPE),
         }
-        return pa.record_batch(
-            rows
-        ), None if partitions is None or partitions.null_count == count else partitions
+        if partitions is not None and partitions.null_count == count:
+            partitions = None
+        return pa.record_batch(rows), partitions
 
 
 def _milliseconds(times_ns: list[int]) -> npt.NDArray[np.int64]:
