@@ -269,7 +269,7 @@ MUTANTS = (
     Mutant(
         "one-waits-for-room-the-next-does-not",
         "spark_eos/clients/producer/base.py",
-        "            meter.limit = 0  # Whoever adds more has to wait, in each thread.\n",
+        "            meter.limit = 0  # Each thread that adds more has to wait.\n",
         "            meter.limit = self._batch_bytes\n",
         "records take more than buffer.memory, as one thread waits and others go on",
         ("tests/clients/test_send_costs.py",),

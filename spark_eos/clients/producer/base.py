@@ -324,7 +324,7 @@ class ProducerBase(OfOneProcess, KafkasCalls):
             self._memory_bytes = self._settings["buffer.memory"] if threaded and not self._ends else 0
         meter.bytes = size
         if size >= self._memory_bytes:
-            meter.limit = 0  # Whoever adds more has to wait, in each thread.
+            meter.limit = 0  # Each thread that adds more has to wait.
         elif size >= self._batch_bytes:
             meter.limit = self._memory_bytes
         else:
