@@ -16,17 +16,6 @@ from spark_eos.config.reader import Problems, parse
 from spark_eos.config.values import Boolean, Text, ValueType
 from spark_eos.errors import ConfigError
 
-__all__ = [
-    "KEY_ID",
-    "PREFIXES",
-    "STORE",
-    "is_store_option",
-    "only_store_options",
-    "read_store_options",
-    "store_option",
-    "without_store_options",
-]
-
 V = TypeVar("V")
 
 PREFIXES = ("s3.", "adls.", "gcs.", "encryption.", "data.", "machines.")

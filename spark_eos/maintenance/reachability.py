@@ -13,8 +13,6 @@ from spark_eos.protocol.index import IndexPage, IndexRow, Load
 from spark_eos.protocol.publication import Pin
 from spark_eos.protocol.state import PartitionKey, State
 
-__all__ = ["data_files", "data_sizes", "page_names", "pinned_files", "pins"]
-
 
 def data_files(state: State, load: Load) -> Iterator[str]:
     """Names of the data files in which a reader of this state may be sent; a name may come several times.

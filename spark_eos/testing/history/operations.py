@@ -14,8 +14,6 @@ from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.history.events import READ_COMMITTED, Action, Event, Kind, Poll, Send
 
-__all__ = ["Facts", "Fate", "FinalReads", "Key", "Operation", "pair"]
-
 FinalReads = Mapping[TopicPartition, Sequence[tuple[int, Any]]]
 """For each partition that was read from its start to its end when all was over: (offset, value), in order."""
 
