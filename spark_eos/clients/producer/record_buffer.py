@@ -13,8 +13,6 @@ from spark_eos.log.data.arrow import array_from_numpy
 from spark_eos.log.data.layout import TIMESTAMP_TYPE
 from spark_eos.log.data.timestamps import own_times
 
-__all__ = ["RecordBuffer"]
-
 _NS_PER_MS = 1_000_000
 _new = object.__new__
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
