@@ -39,12 +39,6 @@ def data_sizes(state: State, load: Load) -> dict[str, int]:
     return {row.file.name: row.file.size for row in rows if row.file is not None}
 
 
-def pinned_files(state: State, load: Load) -> Iterator[str]:
-    """Names of the data files that versions of publications have; a name may come several times."""
-    for _, pin in pins(state):
-        yield from _files(pin.rows(load))
-
-
 def pins(state: State) -> Iterator[tuple[PartitionKey, Pin]]:
     """What the versions of publications pin, by partition."""
     for name in sorted(state.publications):
