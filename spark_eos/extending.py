@@ -17,8 +17,6 @@ from typing import Any, Literal, TypeAlias
 
 from spark_eos.errors import ConfigError
 
-__all__ = ["Extension", "Seam", "added", "all_added", "keys_added", "needed", "public"]
-
 Seam: TypeAlias = Literal[
     "names", "commands", "store_wrappers", "group_channels", "value_formats", "maintenance", "table_versions"
 ]

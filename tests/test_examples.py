@@ -48,9 +48,10 @@ def internals(text: str) -> list[str]:
         if (module or plain) not in PUBLIC:
             found.append(module or plain)
         elif module:
-            exported = {*importlib.import_module(module).__all__, "errors"}
+            known = importlib.import_module(module)
+            exported = {*getattr(known, "__all__", vars(known)), "errors"}
             wanted = [part.split()[0] for part in names.split(",") if part.strip()]
-            found += [f"{module}.{name}" for name in wanted if name not in exported]
+            found += [f"{module}.{name}" for name in wanted if name not in exported or name.startswith("_")]
     return found
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import spark_eos
 from spark_eos import errors, monitoring
@@ -207,3 +209,23 @@ def test_without_spark_its_names_say_what_to_install():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     told = "needs PySpark, which is not installed: pip install 'spark-eos[spark]'"
     assert told in done.stderr.splitlines()[-1]
+
+
+def test_names_are_stated_once():
+    """An underscore says what is private: ``__all__`` is for a module that hands on what another one defines."""
+    for path in Path(spark_eos.__file__).parent.rglob("[!_]*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8")).body
+        imported = {
+            alias.asname or alias.name
+            for node in tree
+            for part in ast.walk(node)
+            if isinstance(part, ast.ImportFrom)
+            for alias in part.names
+        }
+        stated = {
+            name
+            for node in tree
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets) == "__all__"
+            for name in ast.literal_eval(node.value)
+        }
+        assert not stated or stated & imported, f"{path}: take __all__ away"

@@ -16,8 +16,6 @@ from spark_eos.errors import ConfigError
 if TYPE_CHECKING:
     from spark_eos.protocol.state import State
 
-__all__ = ["app"]
-
 app = typer.Typer()
 
 

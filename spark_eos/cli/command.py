@@ -25,9 +25,6 @@ from spark_eos.errors import ConfigError, EosLogError
 from spark_eos.errors.hidden import safe_text
 from spark_eos.extending import all_added
 
-__all__ = ["app", "main"]
-
-
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 _BEGIN = f"""Something is wrong? Begin with: eoslog status LOG

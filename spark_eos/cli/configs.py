@@ -32,8 +32,6 @@ from spark_eos.config.topic import TOPIC
 if TYPE_CHECKING:
     from spark_eos.clients.admin import Admin
 
-__all__ = ["app"]
-
 app = typer.Typer()
 
 

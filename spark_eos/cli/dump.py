@@ -12,8 +12,6 @@ from spark_eos.protocol.index import Kind
 from spark_eos.protocol.rules.apply import Rejected, apply
 from spark_eos.protocol.state import PartitionKey, State
 
-__all__ = ["dump"]
-
 
 def dump(log: Log, first: int = 0) -> Iterator[dict[str, Any]]:
     """A dict for each request (``kind`` request), action and control batch, from entry ``first`` on.

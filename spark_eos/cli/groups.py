@@ -26,8 +26,6 @@ from spark_eos.cli.usage.columns import GROUPS, MEMBERS, NEW_OFFSETS, OFFSETS, S
 if TYPE_CHECKING:
     from spark_eos.clients.admin import GroupDescription, MemberDescription
 
-__all__ = ["app"]
-
 app = typer.Typer(name="groups", cls=Commands, help="List, describe, reset and delete consumer groups.")
 
 _STATES = ("Empty", "PreparingRebalance", "Stable")

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from spark_eos.log.log import Log
     from spark_eos.protocol.state import State
 
-__all__ = ["app", "tell_retired"]
-
 app = typer.Typer()
 
 _SHOWN_AT_ONCE = 1000

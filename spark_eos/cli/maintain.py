@@ -27,8 +27,6 @@ from spark_eos.protocol.types import TopicPartition
 if TYPE_CHECKING:
     from spark_eos.maintenance.maintain import Maintainer
 
-__all__ = ["app", "seconds_of", "sleep", "stoppable", "teller", "until_stopped"]
-
 app = typer.Typer()
 
 

@@ -17,27 +17,6 @@ if TYPE_CHECKING:
     from spark_eos.protocol.types import TopicPartition
     from spark_eos.storage import Settings
 
-__all__ = [
-    "ConfigFile",
-    "Group",
-    "Json",
-    "TopicName",
-    "Url",
-    "Urls",
-    "admin",
-    "at_most_one",
-    "commas",
-    "exactly_one",
-    "name_value",
-    "open_log",
-    "open_logs",
-    "partitions",
-    "properties_file",
-    "refuse_twice",
-    "settings_of_each",
-    "store_settings",
-]
-
 
 def _place(urls: str | list[str]) -> str | list[str]:
     """Refuse what other commands take in the place of a log: the address of a server."""

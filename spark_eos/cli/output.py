@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from spark_eos.cli.usage.table import Columns
 
-__all__ = ["NOTHING", "PAGES", "counted", "print_json", "print_table", "printable"]
-
 NOTHING = "-"
 """Stands in a table where there is no value (as in Kafka's tools)."""
 

@@ -12,8 +12,6 @@ from spark_eos.cli.usage.columns import tables_of
 from spark_eos.cli.usage.examples import examples_of
 from spark_eos.config.nearest import nearest, suggestion
 
-__all__ = ["Command", "Commands", "ListedCommands"]
-
 _SEVERAL = "..."
 """The metavar of an option that takes several values at once ends with this: ``--alter NAME=VALUE...``."""
 

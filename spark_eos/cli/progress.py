@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Live
     from rich.progress import ProgressColumn
 
-__all__ = ["Progress"]
-
 _LINE_S = 10.0
 """How often a line is written where the output is no terminal."""
 

@@ -19,8 +19,6 @@ from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 if TYPE_CHECKING:
     from spark_eos.clients.admin import HangingTransaction, TransactionDescription
 
-__all__ = ["app"]
-
 app = typer.Typer(name="transactions", cls=Commands, help="List, describe and end transactions.")
 
 _MINUTE_MS = 60_000

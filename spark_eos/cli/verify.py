@@ -17,8 +17,6 @@ from spark_eos.errors import CorruptRecordError, EosLogError
 if TYPE_CHECKING:
     from spark_eos.maintenance.verify.verify import Finding, Summary
 
-__all__ = ["app"]
-
 app = typer.Typer()
 
 _PAGE = f"{PAGES}runbooks/damaged-file.md"

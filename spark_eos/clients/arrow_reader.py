@@ -35,16 +35,6 @@ from spark_eos.protocol.types import TopicPartition
 if TYPE_CHECKING:
     from spark_eos.log.selection.row_filter import RowFilter
 
-__all__ = [
-    "ArrowWork",
-    "available_columns",
-    "check_whole",
-    "chosen_columns",
-    "opened_log",
-    "past_log",
-    "read_arrow",
-]
-
 Bound = Mapping[int, int] | datetime | None
 _PLACES = (pa.string(), pa.int32(), pa.int64())
 

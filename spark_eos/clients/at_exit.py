@@ -17,8 +17,6 @@ from weakref import WeakKeyDictionary
 
 from spark_eos.log.clock import SYSTEM
 
-__all__ = ["End", "say", "watch"]
-
 WAIT_S = 10.0
 """For so long the end of a process waits for all its producers together."""
 

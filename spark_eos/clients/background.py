@@ -12,8 +12,6 @@ from spark_eos.errors import KafkaTimeoutError
 from spark_eos.log.environment import Environment
 from spark_eos.storage.forks import Lock
 
-__all__ = ["InTurn", "within"]
-
 
 def within(environment: Environment, timeout_s: float, call: Callable[[], None], name: str) -> None:
     """Make the call in a thread, and wait for it so many seconds. Raises what it raises, and `KafkaTimeoutError`.

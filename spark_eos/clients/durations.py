@@ -9,8 +9,6 @@ from typing import NamedTuple, TypeVar
 
 from spark_eos.storage.forks import Lock
 
-__all__ = ["MOST_NOTED", "OF_REQUESTS", "Durations", "Spread", "taken"]
-
 T = TypeVar("T")
 
 MOST_NOTED = 10_000

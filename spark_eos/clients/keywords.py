@@ -8,8 +8,6 @@ from spark_eos.config.option import Table
 from spark_eos.config.store import STORE
 from spark_eos.errors import ConfigError
 
-__all__ = ["given_settings"]
-
 _WORDS = str.maketrans(".-", "__")
 
 

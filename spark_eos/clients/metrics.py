@@ -9,8 +9,6 @@ from typing import TypeAlias
 from spark_eos.clients.durations import Durations
 from spark_eos.storage.forks import Lock
 
-__all__ = ["ConsumerMetrics", "Metrics", "ProducerMetrics"]
-
 Metrics: TypeAlias = dict[str, dict[str, float]]
 """Figures by name, by group of metrics: as `metrics()` of kafka-python."""
 

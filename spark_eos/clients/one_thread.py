@@ -10,8 +10,6 @@ from typing import Concatenate, ParamSpec, TypeVar
 from spark_eos.errors import ConcurrentModificationError
 from spark_eos.storage.forks import OfOneProcess
 
-__all__ = ["OfOneThread", "one_at_a_time"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S", bound="OfOneThread")

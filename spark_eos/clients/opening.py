@@ -11,8 +11,6 @@ from spark_eos.log.log import Log
 from spark_eos.storage import Settings, Store, split_settings
 from spark_eos.storage.urls import SERVER, absolute
 
-__all__ = ["check_open_log", "check_place", "newest", "store_settings"]
-
 
 def check_place(client: str, url: object, config: object = None) -> None:
     """Raise `ConfigError` unless ``url`` may be a log, and ``config`` settings: other clients are made otherwise."""

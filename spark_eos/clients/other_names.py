@@ -9,8 +9,6 @@ import inspect
 from collections.abc import Mapping
 from typing import ClassVar, NoReturn
 
-__all__ = ["ADMIN_CALLS", "CONSUMER_CALLS", "NO_CALLS", "PRODUCER_CALLS", "KafkasCalls"]
-
 PRODUCER_CALLS = {
     "produce": "send",
     "produce_batch": "send_arrow",

@@ -17,17 +17,6 @@ from spark_eos.protocol.actions import Membership
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = [
-    "ConsumerGroupMetadata",
-    "ConsumerRecord",
-    "ConsumerRecords",
-    "Header",
-    "OffsetAndTimestamp",
-    "RecordMetadata",
-    "to_arrow",
-    "to_records",
-]
-
 Header = tuple[str, "bytes | None"]
 
 

@@ -24,8 +24,6 @@ from spark_eos.protocol.types import TopicPartition
 if TYPE_CHECKING:
     from spark_eos.log.values.codec import ValueCodec
 
-__all__ = ["Deserializers", "SerializationContext", "Serializers"]
-
 Field: TypeAlias = Literal["key", "value"]
 _Code: TypeAlias = Callable[[str, "list[Header]", Any], Any]
 """Any of the forms above, called in one way: topic, headers, value."""

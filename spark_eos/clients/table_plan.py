@@ -18,8 +18,6 @@ from spark_eos.log.topics import config_value, topic_of
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import FileRef, TopicPartition
 
-__all__ = ["TableRead", "plan_table"]
-
 
 class TableRead(NamedTuple):
     """A read of a topic as it was after entry ``seq``: committed records alone, each in ``files`` or in ``rest``.

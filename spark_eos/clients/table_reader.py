@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import duckdb
     import polars as pl
 
-__all__ = ["read_duckdb", "read_polars"]
-
 _GLOB = re.compile(r"([*?\[])")
 _MICROSECONDS = pa.timestamp("us", "UTC")
 

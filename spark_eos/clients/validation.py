@@ -13,21 +13,6 @@ from spark_eos.clients.records import ConsumerGroupMetadata, Header
 from spark_eos.errors import InvalidRecordError, InvalidRequestError
 from spark_eos.protocol.types import LATEST_MS, OffsetAndMetadata, TopicPartition
 
-__all__ = [
-    "as_bytes",
-    "as_names",
-    "as_offsets",
-    "as_partition",
-    "as_partitions",
-    "as_timestamp",
-    "by_partition",
-    "check_function",
-    "check_group",
-    "check_headers",
-    "check_number",
-    "check_rows",
-]
-
 V = TypeVar("V")
 
 

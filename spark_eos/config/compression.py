@@ -12,18 +12,6 @@ from spark_eos.config.option import Option, Use
 from spark_eos.config.values import Choice, Integer, NotAllowedError
 from spark_eos.errors import ConfigError
 
-__all__ = [
-    "AUTO",
-    "BY_DEFAULT",
-    "CODECS",
-    "LEVELS",
-    "Codec",
-    "Compression",
-    "Levels",
-    "level_option",
-    "level_options",
-]
-
 
 class Levels(NamedTuple):
     """The levels that a codec has: Kafka's range, our default."""

@@ -24,8 +24,6 @@ from spark_eos.config.values import (
 )
 from spark_eos.errors import ConfigError
 
-__all__ = ["ASSIGNORS", "CONSUMER", "OffsetReset", "consumer_config"]
-
 ASSIGNORS = {
     "range": "org.apache.kafka.clients.consumer.RangeAssignor",
     "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",

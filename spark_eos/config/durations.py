@@ -6,8 +6,6 @@ import re
 
 from spark_eos.config.values import MAX_LONG, NotAllowedError, ValueType
 
-__all__ = ["Delay", "parse_duration_ms"]
-
 # As Java's Duration.parse, which Kafka uses: no years, months or weeks.
 _DURATION = re.compile(
     r"P(?:(?P<days>[0-9]+)D)?"

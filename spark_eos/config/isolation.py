@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["Isolation"]
-
 
 class Isolation(Enum):
     """Which records are seen (Kafka's isolation.level)."""

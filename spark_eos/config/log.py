@@ -5,8 +5,6 @@ from __future__ import annotations
 from spark_eos.config.option import Option, Table
 from spark_eos.config.values import Integer
 
-__all__ = ["LOG"]
-
 _WHOLE = Integer(1, 10**18 - 1)
 _EXPIRY = "protocol/actions/expiry.py"
 _HEALTH = "monitoring/troubles/of_state.py"

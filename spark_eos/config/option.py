@@ -7,8 +7,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from spark_eos.config.values import ValueType
 
-__all__ = ["Option", "Origin", "Table", "Use"]
-
 Origin: TypeAlias = Literal["Kafka", "Spark", "Delta", "Iceberg", "Confluent", "eoslog"]
 """Whose name an option has. What it does there, it does here."""
 

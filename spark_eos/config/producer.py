@@ -11,8 +11,6 @@ from spark_eos.config.option import Option, Table
 from spark_eos.config.values import MAX_INT, Boolean, Callable, Code, Fixed, Integer, Text
 from spark_eos.errors import ConfigError
 
-__all__ = ["PRODUCER", "producer_config"]
-
 _MAX_TIMEOUT_MS = 900_000
 
 _PRODUCER = "clients/producer/base.py"

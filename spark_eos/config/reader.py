@@ -12,18 +12,6 @@ from spark_eos.config.option import Option, Table
 from spark_eos.config.values import NotAllowedError
 from spark_eos.errors import ConfigError
 
-__all__ = [
-    "HIDDEN",
-    "OptionReader",
-    "Problems",
-    "check_names",
-    "check_stored",
-    "expected",
-    "listing",
-    "parse",
-    "stored_value",
-]
-
 T = TypeVar("T")
 
 HIDDEN = "***"

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from spark_eos.config.option import Option, Table
 
-__all__ = ["SettingRow", "in_force", "markdown"]
-
 
 class SettingRow(NamedTuple):
     """A setting of a topic or a log as it is in force: its value, its default, and what it does."""

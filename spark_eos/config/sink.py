@@ -10,8 +10,6 @@ from spark_eos.config.option import Option, Origin, Table, Use
 from spark_eos.config.topic import TOPIC
 from spark_eos.config.values import MAX_COUNT, MAX_INT, Boolean, Callable, Choice, Integer, Text, ValueType
 
-__all__ = ["SINK", "TOPIC_OPTIONS"]
-
 _STREAM: frozenset[Use] = frozenset({"stream sink"})
 _JOB: frozenset[Use] = frozenset({"batch sink"})
 _BOTH: frozenset[Use] = _STREAM | _JOB

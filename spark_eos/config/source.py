@@ -14,8 +14,6 @@ from spark_eos.config.kafka.transport import kafka_options
 from spark_eos.config.option import Option, Origin, Table, Use
 from spark_eos.config.values import MAX_INT, Boolean, Choice, Integer, Member, Text, ValueType
 
-__all__ = ["SOURCE"]
-
 _STREAM: frozenset[Use] = frozenset({"stream source"})
 _BATCH: frozenset[Use] = frozenset({"batch source"})
 _BOTH = _STREAM | _BATCH

@@ -16,17 +16,6 @@ from spark_eos.config.reader import Problems, parse
 from spark_eos.config.values import Boolean, Text, ValueType
 from spark_eos.errors import ConfigError
 
-__all__ = [
-    "KEY_ID",
-    "PREFIXES",
-    "STORE",
-    "is_store_option",
-    "only_store_options",
-    "read_store_options",
-    "store_option",
-    "without_store_options",
-]
-
 V = TypeVar("V")
 
 PREFIXES = ("s3.", "adls.", "gcs.", "encryption.", "data.", "machines.")
@@ -35,7 +24,6 @@ PREFIXES = ("s3.", "adls.", "gcs.", "encryption.", "data.", "machines.")
 _CLOUDS = ("s3.", "adls.", "gcs.")
 
 _CLIENTS = "storage/objects/clients.py"
-_PROFILE = "storage/objects/aws_profile.py"
 _ENCRYPTION = "extensions/encryption/store.py"
 
 KEY_ID = re.compile(r"[A-Za-z0-9._/:@-]{1,120}", re.ASCII)
@@ -95,8 +83,8 @@ class _KeyId(ValueType[str]):
         return str(value)
 
 
-def _text(name: str, doc: str, *, is_secret: bool = False, used_in: str = _CLIENTS) -> Option:
-    return Option(name, Text(), None, doc, used_in, "Iceberg", is_secret=is_secret)
+def _text(name: str, doc: str, *, is_secret: bool = False) -> Option:
+    return Option(name, Text(), None, doc, _CLIENTS, "Iceberg", is_secret=is_secret)
 
 
 def _flag(name: str, doc: str, *, default: bool = False) -> Option:

@@ -6,8 +6,6 @@ from spark_eos.config.compression import Codec, level_options
 from spark_eos.config.option import Option, Table
 from spark_eos.config.values import MAX_LONG, MAX_UINT, Choice, Integer, Ratio, Text, Words
 
-__all__ = ["TOPIC"]
-
 _TOPICS = "log/topics.py"
 _TIMESTAMPS = "log/data/timestamps.py"
 _COMPACTION = "maintenance/compaction.py"

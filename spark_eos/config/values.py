@@ -8,26 +8,6 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Generic, TypeVar
 
-__all__ = [
-    "MAX_COUNT",
-    "MAX_INT",
-    "MAX_LONG",
-    "MAX_UINT",
-    "Boolean",
-    "Callable",
-    "Choice",
-    "Code",
-    "Fixed",
-    "Integer",
-    "Member",
-    "NotAllowedError",
-    "Ratio",
-    "Text",
-    "ValueType",
-    "Words",
-    "listed",
-]
-
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
 

@@ -4,16 +4,6 @@ from __future__ import annotations
 
 from spark_eos.errors.base import AbortableError
 
-__all__ = [
-    "CommitFailedError",
-    "FencedInstanceIdError",
-    "IllegalGenerationError",
-    "OutOfOrderSequenceError",
-    "RecordTooLargeError",
-    "StagedFileExpiredError",
-    "UnknownMemberIdError",
-]
-
 
 class OutOfOrderSequenceError(AbortableError):
     """A batch does not follow the last sequence number. Abort the transaction. Code: ``OUT_OF_ORDER_SEQUENCE``."""

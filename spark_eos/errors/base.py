@@ -6,15 +6,6 @@ import re
 
 from spark_eos.errors.hidden import safe_text
 
-__all__ = [
-    "AbortableError",
-    "EosLogError",
-    "FatalError",
-    "InvalidRequestError",
-    "RetriableError",
-    "StorageError",
-]
-
 
 class EosLogError(Exception):
     """Root of every error that spark_eos raises on purpose.

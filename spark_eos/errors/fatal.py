@@ -4,16 +4,6 @@ from __future__ import annotations
 
 from spark_eos.errors.base import EosLogError, FatalError
 
-__all__ = [
-    "CheckpointMismatchError",
-    "CommitOutcomeLostError",
-    "DivergedLogError",
-    "InvalidPidMappingError",
-    "InvalidTransactionTimeoutError",
-    "InvalidTxnStateError",
-    "ProducerFencedError",
-]
-
 
 class ProducerFencedError(FatalError):
     """A newer client or query run with the same transactional id has taken over (KIP-98, KIP-447).

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["safe_text", "safe_url"]
-
 # The user is all up to the last @ before a slash. Secrets have slashes, too, as those of AWS: then what follows a colon
 # is no port, and the user is all up to the last @.
 _SCHEME = r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://"

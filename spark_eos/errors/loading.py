@@ -9,8 +9,6 @@ from types import TracebackType
 
 from spark_eos.errors.request import ConfigError
 
-__all__ = ["Loading"]
-
 _OWN = "spark-eos"
 _REQUIREMENT = re.compile(r"""([\w.-]+)(?:\[[^]]*\])?\s*([^;\s]*)\s*;.*\bextra\s*==\s*["']([\w-]+)["']""")
 

@@ -4,27 +4,6 @@ from __future__ import annotations
 
 from spark_eos.errors.base import InvalidRequestError
 
-__all__ = [
-    "ConcurrentModificationError",
-    "ConfigError",
-    "GroupIdNotFoundError",
-    "GroupNotEmptyError",
-    "IllegalStateError",
-    "InconsistentGroupProtocolError",
-    "InvalidRecordError",
-    "InvalidTimestampError",
-    "LogExistsError",
-    "NoOffsetForPartitionError",
-    "NotALogError",
-    "OffsetOutOfRangeError",
-    "RecordDeserializationError",
-    "SchemaMismatchError",
-    "SerializationError",
-    "TopicExistsError",
-    "UnknownTopicOrPartitionError",
-    "UnsupportedVersionError",
-]
-
 
 class ConfigError(InvalidRequestError, ValueError):
     """A setting or option is unknown, malformed, or contradicts another one. Change it. Code: ``CONFIG``."""

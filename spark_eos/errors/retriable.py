@@ -4,18 +4,6 @@ from __future__ import annotations
 
 from spark_eos.errors.base import RetriableError
 
-__all__ = [
-    "CommitOutcomeUnknownError",
-    "KafkaTimeoutError",
-    "OutcomeUnknownError",
-    "SchemaRegistryError",
-    "SegmentsReplacedError",
-    "StoreUnavailableError",
-    "TableChangedError",
-    "UnstableOffsetCommitError",
-    "WakeupError",
-]
-
 
 class StoreUnavailableError(RetriableError):
     """The store was busy or could not be reached. What was asked for certainly did not happen.

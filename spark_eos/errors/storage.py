@@ -4,17 +4,6 @@ from __future__ import annotations
 
 from spark_eos.errors.base import StorageError
 
-__all__ = [
-    "CorruptRecordError",
-    "ObjectExistsError",
-    "ObjectNotFoundError",
-    "RecordsFailedError",
-    "StoreFullError",
-    "StorePermissionError",
-    "TableDamagedError",
-    "UnsupportedStoreError",
-]
-
 
 class CorruptRecordError(StorageError):
     """Stored bytes are not those that were written. Run ``eoslog verify``. Code: ``CORRUPT_RECORD``."""

@@ -8,8 +8,6 @@ from spark_eos.extensions.aio.consumer import AIOConsumer
 from spark_eos.extensions.aio.producer import AIOProducer
 from spark_eos.kafka.clients import KafkaConsumer, log_of, renamed
 
-__all__ = ["AIOKafkaConsumer", "AIOKafkaProducer"]
-
 
 class AIOKafkaProducer(AIOProducer):
     """`spark_eos.AIOProducer` with the constructor of aiokafka's.

@@ -17,8 +17,6 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.storage.urls import SERVER
 
-__all__ = ["KafkaAdminClient", "KafkaConsumer", "KafkaProducer", "log_of", "renamed"]
-
 T = TypeVar("T")
 
 

@@ -15,8 +15,6 @@ from typing import Protocol, TypeVar
 
 from spark_eos.errors import OutcomeUnknownError, StoreUnavailableError
 
-__all__ = ["SYSTEM", "Clock", "Retry", "new_id"]
-
 T = TypeVar("T")
 
 

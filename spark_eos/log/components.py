@@ -28,8 +28,6 @@ from spark_eos.storage.urls import log_settings_of
 if TYPE_CHECKING:
     from spark_eos.log.handle.writing import LogWriter
 
-__all__ = ["Components"]
-
 _DECIDER_RETRY = Retry(deadline_s=5.0)
 """Readers wait while a log that decides for this one is asked: not for long, if its store does not answer."""
 

@@ -19,21 +19,6 @@ from spark_eos.storage.store import EarlierPlace
 from spark_eos.storage.two_stores import DATA_MARK, TwoStores, first_other, is_apart
 from spark_eos.storage.urls import data_settings_of, data_store, wanted_data_url
 
-__all__ = [
-    "DataPlace",
-    "as_placed_now",
-    "check_apart",
-    "check_beside",
-    "check_empty",
-    "check_place",
-    "data_place",
-    "data_settings",
-    "free_place",
-    "has_all_data",
-    "place_of_copy",
-    "placing_entry",
-]
-
 
 class DataPlace(NamedTuple):
     """Where the data files of a log are, as far as a state tells; goes to tasks by value.

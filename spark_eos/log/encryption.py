@@ -13,8 +13,6 @@ from spark_eos.protocol.actions import Action, AppendBatches, MarkEncrypted, Rep
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
 
-__all__ = ["check_writable", "checked", "keys_missing", "marks"]
-
 
 def keys_missing(url: str, state: State, context: str) -> ConfigError:
     """The error of a handle without keys."""

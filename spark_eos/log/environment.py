@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from spark_eos.protocol.state import State
     from spark_eos.storage import Data
 
-__all__ = ["PROCESS", "Commit", "Environment", "Lag"]
-
 
 class Commit(Protocol):
     """The call of the commit loop, `spark_eos.log.commit.loop.Committer.commit`."""

@@ -21,8 +21,6 @@ from spark_eos.protocol.state import Producer, State
 from spark_eos.protocol.types import ProducerStamp
 from spark_eos.storage import Store
 
-__all__ = ["ExpirationTask"]
-
 _LOG = logging.getLogger(__name__)
 
 EXPIRY_INTERVAL_S = 3600.0

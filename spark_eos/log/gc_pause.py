@@ -12,8 +12,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-__all__ = ["LARGE_BYTES", "MANY", "paused"]
-
 LARGE_BYTES = 1 << 18
 """An entry or a snapshot of so many bytes is made of tens of thousands of values."""
 

@@ -17,17 +17,6 @@ from spark_eos.protocol.rules.apply import Accepted, apply, judged_by
 from spark_eos.protocol.state import PartitionKey, State, TransactionState
 from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp, TopicPartition
 
-__all__ = [
-    "Changes",
-    "PartitionChange",
-    "Span",
-    "Transaction",
-    "changes",
-    "ended_transactions",
-    "of_entry",
-    "transactions",
-]
-
 ProducerRow: TypeAlias = "tuple[str | None, int, int, str]"
 
 Key = TypeVar("Key")

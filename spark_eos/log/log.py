@@ -22,8 +22,6 @@ from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store, probe, s
 from spark_eos.storage.forks import Lock
 from spark_eos.storage.two_stores import check_claim
 
-__all__ = ["Log"]
-
 
 class Log(LogWriter):
     """A handle on one log. Safe to share between threads; keep one per process and log (`Log.shared`).

@@ -7,26 +7,6 @@ from urllib.parse import quote
 from spark_eos.protocol.index import IndexPage
 from spark_eos.storage.object_names import MAX_PART_BYTES
 
-__all__ = [
-    "COPY",
-    "DATA",
-    "INDEX",
-    "LOG",
-    "SEGMENTS",
-    "SNAPSHOTS",
-    "TABLES",
-    "data_file",
-    "data_folder",
-    "entry",
-    "is_segment",
-    "page",
-    "segment_file",
-    "segment_folder",
-    "snapshot",
-    "snapshot_seq",
-    "table_folder",
-]
-
 COPY = "_copy"
 """Lies in the place of an unfinished copy: what is copied."""
 LOG = "_log/"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from spark_eos.storage.store import Store
 
-__all__ = ["IDLE_S", "LONGEST_S", "PollBackoff"]
-
 IDLE_S = 0.05
 """Seconds between two looks while waiting for the log to change."""
 

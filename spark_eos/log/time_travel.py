@@ -33,24 +33,6 @@ from spark_eos.protocol.rules.apply import apply_entry
 from spark_eos.protocol.state import EMPTY, State, Topic
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = [
-    "Step",
-    "as_of",
-    "check_entry",
-    "earliest",
-    "entry_at_time",
-    "iso",
-    "parse_time",
-    "plan_as_of",
-    "replay",
-    "replay_what_is_left",
-    "state_at",
-    "state_before",
-    "time_ms",
-    "topic_as_of",
-]
-
-
 _LOG = logging.getLogger(__name__)
 
 

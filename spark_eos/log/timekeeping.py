@@ -21,8 +21,6 @@ from spark_eos.protocol.rules.times import by_clock
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
 
-__all__ = ["MEND", "SLACK_MS", "Stamp", "Timekeeper", "is_ahead"]
-
 MEND = "see `eoslog clock --mend`"
 
 SLACK_MS = 86_400_000

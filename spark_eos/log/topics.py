@@ -37,32 +37,6 @@ from spark_eos.protocol.state import State, Topic
 if TYPE_CHECKING:
     from spark_eos.log.values.codec import ValueCodec, ValueFormat
 
-__all__ = [
-    "check_compactable",
-    "check_key_columns",
-    "check_segments",
-    "check_values",
-    "codec_of",
-    "compression_at_level",
-    "compression_of_topic",
-    "config_value",
-    "has_columns",
-    "is_compacted",
-    "kept_readable",
-    "key_columns",
-    "layout_of",
-    "max_message_bytes",
-    "missing_topic",
-    "new_topic",
-    "own_schema",
-    "schema_error",
-    "schema_of",
-    "setting_of",
-    "topic_of",
-    "unless_exists",
-    "with_registered",
-]
-
 
 T = TypeVar("T")
 

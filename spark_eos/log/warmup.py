@@ -13,8 +13,6 @@ import pyarrow as pa
 from spark_eos.protocol.encoding import index_pages, snapshots
 from spark_eos.protocol.encoding.schema import newest
 
-__all__ = ["ready_for_columns", "ready_to_commit"]
-
 
 @cache
 def ready_to_commit() -> None:

@@ -18,8 +18,6 @@ import pyarrow.compute as pc
 from spark_eos.log.data.records import Records
 from spark_eos.maintenance.rewrite import CLEAN
 
-__all__ = ["KeyMap", "Keys", "hashes_of", "is_kept", "keys_of", "label_of", "since"]
-
 _HASH = np.dtype("S16")
 _MERGE = 1 << 16
 _FULL = 0.9

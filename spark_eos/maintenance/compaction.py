@@ -46,8 +46,6 @@ from spark_eos.protocol.index import Index, IndexPage, IndexRow, Kind
 from spark_eos.protocol.state import Partition, Topic
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["KEYS", "Compacted", "Compactor"]
-
 KEYS = 4_000_000
 """Keys that a pass looks at, at most: some 100 MB, and three times that for a moment. Kafka: 128 MB by default."""
 

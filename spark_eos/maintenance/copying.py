@@ -49,8 +49,6 @@ from spark_eos.storage.encrypted_files import EncryptingStore, as_stored, is_sto
 from spark_eos.storage.probe import probe
 from spark_eos.storage.two_stores import check_claim
 
-__all__ = ["MARK", "Copied", "close_log", "copy_log"]
-
 MARK = paths.COPY
 """Lies in a destination until the copy is finished: the id of the log."""
 

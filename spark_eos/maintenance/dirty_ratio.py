@@ -15,8 +15,6 @@ from spark_eos.maintenance.rewrite import CLEAN
 from spark_eos.protocol.index import Index, IndexPage, IndexRow, PageContent
 from spark_eos.protocol.state import Partition, Topic
 
-__all__ = ["DirtyRatios", "is_clean"]
-
 _REMEMBERED = 10_000
 """Of so many pages the sums are kept."""
 

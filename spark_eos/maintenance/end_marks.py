@@ -18,8 +18,6 @@ from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
 
-__all__ = ["DEFAULT_DELAY_MS", "Delays", "FirstSeen", "LogEndMarks", "Milestone", "Room", "floor_by_times"]
-
 _LOG = logging.getLogger(__name__)
 
 _LINE = re.compile(r"^([0-9]{1,18}) ([0-9]{1,18})$", re.MULTILINE | re.ASCII)

@@ -22,8 +22,6 @@ from spark_eos.maintenance.rolling import TAIL_ROWS, Roller
 from spark_eos.maintenance.steps import MIN_AGE_S, STEPS, check_steps
 from spark_eos.maintenance.vacuum import HeartbeatName, Tell, Vacuum, silent
 
-__all__ = ["Done", "Maintainer", "Step", "size_text"]
-
 NOTHING = "nothing to do"
 
 _RETIRED_AT_ONCE = 256

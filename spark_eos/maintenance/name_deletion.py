@@ -21,8 +21,6 @@ from spark_eos.log.log import Log
 from spark_eos.maintenance.end_marks import LogEndMarks, Milestone
 from spark_eos.maintenance.vacuum import Tell, silent
 
-__all__ = ["RetiredNames"]
-
 _RETIRED = "_maintenance/retired"
 """A line each of milliseconds since 1970 and the newest retired entry."""
 

@@ -13,8 +13,6 @@ from spark_eos.protocol.index import IndexPage, IndexRow, Load
 from spark_eos.protocol.publication import Pin
 from spark_eos.protocol.state import PartitionKey, State
 
-__all__ = ["data_files", "data_sizes", "page_names", "pinned_files", "pins"]
-
 
 def data_files(state: State, load: Load) -> Iterator[str]:
     """Names of the data files in which a reader of this state may be sent; a name may come several times.
@@ -39,12 +37,6 @@ def data_sizes(state: State, load: Load) -> dict[str, int]:
         *(pin.rows(load) for _, pin in pins(state)),
     )
     return {row.file.name: row.file.size for row in rows if row.file is not None}
-
-
-def pinned_files(state: State, load: Load) -> Iterator[str]:
-    """Names of the data files that versions of publications have; a name may come several times."""
-    for _, pin in pins(state):
-        yield from _files(pin.rows(load))
 
 
 def pins(state: State) -> Iterator[tuple[PartitionKey, Pin]]:

@@ -26,8 +26,6 @@ from spark_eos.protocol.index import IndexPage, IndexRow, Load
 from spark_eos.protocol.state import Partition, State, Topic
 from spark_eos.protocol.types import RETENTION, TopicPartition
 
-__all__ = ["SLACK_MS", "Due", "Retention", "first_kept"]
-
 SLACK_MS = 86_400_000
 """How far behind the newest entry of a log the clock is believed, unless it is to be trusted."""
 

@@ -30,19 +30,6 @@ from spark_eos.protocol.rules.sealing import PAGE_ROWS, sealed_to
 from spark_eos.protocol.state import Partition, PartitionKey, State, Topic
 from spark_eos.protocol.types import NO_PRODUCER, NO_SEQUENCE, FileRef, ProducerStamp, StagedFile
 
-__all__ = [
-    "CLEAN",
-    "ROWS",
-    "SMALL_BYTES",
-    "Rewriter",
-    "commit_all",
-    "has_moved",
-    "is_rewritten",
-    "label_of_batch",
-    "read_row",
-    "stays",
-]
-
 ROWS = 32 * 1024
 """Rows of the index that one step takes at most, unless one page has more: what is lost if it is killed."""
 

@@ -40,8 +40,6 @@ from spark_eos.protocol.rules.sealing import ready
 from spark_eos.protocol.state import Partition, Topic
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["GROWTH", "ROWS", "TAIL_ROWS", "Rolled", "Roller", "plan_roll", "rows_after"]
-
 TAIL_ROWS = 64
 """Stable rows that are not sealed yet are rolled if there are so many of them, or past ``segment.ms``.
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from spark_eos.config.nearest import suggestion
 from spark_eos.errors import ConfigError
 
-__all__ = ["MIN_AGE_S", "STEPS", "check_steps"]
-
 MIN_AGE_S = 86_400.0
 """How long a writer has from its start to its commit before a vacuum may refuse it.
 

@@ -10,8 +10,6 @@ from spark_eos.log.topics import config_value
 from spark_eos.protocol.rules.sealing import ready, sealed_to
 from spark_eos.protocol.state import Partition, PartitionKey, Topic
 
-__all__ = ["SealedViews", "is_past_segment_ms"]
-
 _REMEMBERED = 10_000
 
 

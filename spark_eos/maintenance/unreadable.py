@@ -9,8 +9,6 @@ from typing import TypeVar
 from spark_eos.errors import ConfigError, EosLogError
 from spark_eos.protocol.state import PartitionKey, Topic
 
-__all__ = ["Unreadable"]
-
 T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)

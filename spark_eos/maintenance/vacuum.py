@@ -47,8 +47,6 @@ from spark_eos.protocol.state import State
 from spark_eos.storage import PROBES, ObjectInfo, PosixStore
 from spark_eos.storage.two_stores import check_claim, parts_of
 
-__all__ = ["CHUNK", "HeartbeatName", "Leftover", "Tell", "Vacuum", "Vacuumed", "silent"]
-
 CHUNK = 100_000
 """Names that are held at once, some 30 MB: more garbage takes more rounds."""
 

@@ -22,9 +22,6 @@ from spark_eos.protocol.actions.queries.sources import by_name
 from spark_eos.protocol.state import Query, State
 from spark_eos.protocol.types import MAX_PARTITIONS
 
-__all__ = ["Look", "QueryAcross", "Reading", "across", "lags_across", "readings"]
-
-
 _Offsets = dict[str, dict[int, int]]
 
 

@@ -13,8 +13,6 @@ from spark_eos.monitoring.behind import appended
 from spark_eos.monitoring.lag import Lag, lags_at
 from spark_eos.protocol.state import PartitionKey, Producer, State
 
-__all__ = ["Activity", "HeldBack", "OpenTransaction", "TopicActivity", "Watch", "open_transactions"]
-
 WINDOW_S = 10.0
 """Rates are those of so many seconds: of one second they would jump."""
 

@@ -16,8 +16,6 @@ from spark_eos.protocol.index import IndexPage
 from spark_eos.protocol.index_rows import IndexRow, Kind
 from spark_eos.protocol.state import Partition
 
-__all__ = ["NOTHING", "Behind", "PageSums", "RowSums", "appended", "behind", "is_record_batch"]
-
 
 class Behind(NamedTuple):
     """What offsets of a partition hold.

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 from spark_eos.errors import CheckpointMismatchError, ConfigError
 from spark_eos.storage import NO_SETTINGS, Settings, as_hadoop, is_object_store, read_file, settings_of
 
-__all__ = ["Checkpoints", "Origin"]
-
 _META_KEY = "@eoslog"
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(.*)", re.DOTALL)
 

@@ -21,8 +21,6 @@ from spark_eos.monitoring.places import Kind, Place, places, range_of
 from spark_eos.protocol.index import Index, IndexPage, Load, PageContent
 from spark_eos.protocol.state import Partition, PartitionKey, State
 
-__all__ = ["Lag", "LagTotal", "lags", "lags_at", "lags_of", "measured", "totals"]
-
 _LOADS = 32
 """Index pages that one look asks for at most, to learn when a record was written. Most are in memory."""
 

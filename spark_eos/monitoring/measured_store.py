@@ -19,8 +19,6 @@ from spark_eos.storage.forks import Lock
 from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.no_writes import NoWrites
 
-__all__ = ["LookingStore", "MeasuredStore"]
-
 T = TypeVar("T")
 
 _SCHEMES = {"s3a": "s3", "abfs": "az", "abfss": "az", "azure": "az", "adl": "az"}

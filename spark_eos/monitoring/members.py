@@ -13,8 +13,6 @@ from spark_eos.errors import ObjectNotFoundError
 from spark_eos.log.log import Log
 from spark_eos.protocol.state import Member, State
 
-__all__ = ["MOST", "SilentMember", "not_asked", "silent_members"]
-
 MOST = 1000
 """Members that one look asks the store for; each is a request."""
 

@@ -10,8 +10,6 @@ from immutables import Map
 from spark_eos.protocol.publication import Publication
 from spark_eos.protocol.state import CommittedOffset, Partition, PartitionKey, Query, State
 
-__all__ = ["Kind", "Place", "places", "range_of"]
-
 Kind = Literal["group", "query", "publication"]
 
 _NO_OFFSETS: Map[tuple[str, int], CommittedOffset] = Map()

@@ -10,8 +10,6 @@ from spark_eos.maintenance.segments.form import BATCH_BYTES
 from spark_eos.protocol.index import Index, IndexPage
 from spark_eos.protocol.state import Partition, PartitionKey, State
 
-__all__ = ["Size", "Sizes"]
-
 
 class Size(NamedTuple):
     """Batches of a partition and their bytes as stored.

@@ -23,8 +23,6 @@ from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 from spark_eos.storage.two_stores import is_apart
 from spark_eos.storage.urls import data_store
 
-__all__ = ["Space", "Status", "of_error", "of_space", "space_of", "status_of"]
-
 _LOW, _FULL = 0.05, 0.01
 _LEAST_BYTES = 1 << 20
 

@@ -29,8 +29,6 @@ from spark_eos.protocol.arrow_schema import (
 )
 from spark_eos.protocol.flatbuffer import Table
 
-__all__ = ["FIELD_ID", "SCHEMA_VERSION", "SchemaField", "SchemaVersion", "fields_of", "named"]
-
 FIELD_ID = b"field.id"
 """The key, in the metadata of a field of Arrow, of its id as a decimal number."""
 

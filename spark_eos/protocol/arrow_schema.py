@@ -12,22 +12,6 @@ from typing import NamedTuple
 
 from spark_eos.protocol.flatbuffer import Table, uint32
 
-__all__ = [
-    "FIELD_CHILDREN",
-    "FIELD_NAME",
-    "FIELD_TYPE",
-    "LIST",
-    "MAP",
-    "MAX_SCHEMA_BYTES",
-    "MAX_SCHEMA_DEPTH",
-    "MAX_SCHEMA_FIELDS",
-    "SCHEMA_FIELDS",
-    "STRUCT",
-    "Shape",
-    "schema_table",
-    "shape_of",
-]
-
 MAX_SCHEMA_DEPTH = 63
 """Levels of a column: 1 for a number, 2 for a struct or a list of numbers, 3 for a map (it is a list of structs).
 

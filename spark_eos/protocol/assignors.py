@@ -14,8 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-__all__ = ["ASSIGNORS", "EAGER", "Assignment", "Assignor", "Subscriber"]
-
 
 class Subscriber(NamedTuple):
     """A member of a group: what it subscribes to, and what it was assigned before (topic, number)."""

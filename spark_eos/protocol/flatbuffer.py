@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["Table", "uint32"]
-
 _MAX_TEXT_BYTES = 32_767
 
 

@@ -12,8 +12,6 @@ from spark_eos.errors import CorruptRecordError
 from spark_eos.protocol.encoding.packing import BLOCK_ROWS, Block, Head, Heads, blocks, pack, unpack
 from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp
 
-__all__ = ["IndexRow", "Kind", "Rows"]
-
 
 class Kind(IntEnum):
     """What a batch is: records, or the control batch that ends a transaction (Kafka's type numbers, +1).

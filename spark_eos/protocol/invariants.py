@@ -12,8 +12,6 @@ from spark_eos.protocol.publication import Pin, Publication
 from spark_eos.protocol.rules.apply import Outcome, apply, check_history, judged_by, state_after
 from spark_eos.protocol.state import Group, Partition, PartitionKey, Producer, Query, State, TransactionState
 
-__all__ = ["InvariantError", "apply_checked", "check_later", "check_state", "check_step"]
-
 
 class InvariantError(AssertionError):
     """The rules themselves are wrong: no request may lead to this state."""

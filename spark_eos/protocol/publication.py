@@ -14,8 +14,6 @@ from immutables import Map
 
 from spark_eos.protocol.index import Index, IndexPage, IndexRow, Load, in_memory
 
-__all__ = ["RETENTION_MS", "Pin", "Publication", "PublicationVersion"]
-
 RETENTION_MS = 7 * 24 * 3600 * 1000
 """How long files stay that a table has dropped, if the publication has no ``retention.ms``."""
 

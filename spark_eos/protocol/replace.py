@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-__all__ = ["replace"]
-
 T = TypeVar("T", bound=tuple[Any, ...])
 
 _PLACES: dict[type, dict[str, int]] = {}

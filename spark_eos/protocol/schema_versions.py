@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from spark_eos.protocol.arrow_fields import SchemaField, fields_of, named
 from spark_eos.protocol.widening import widens
 
-__all__ = ["check_follows", "differences", "highest_id"]
-
 
 def highest_id(versions: Sequence[bytes]) -> int:
     """The highest id that a field of any of these versions has; 0 if there are none. Raises `ValueError`."""

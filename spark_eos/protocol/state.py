@@ -23,27 +23,6 @@ from spark_eos.protocol.types import (
     SourceProgress,
 )
 
-__all__ = [
-    "EMPTY",
-    "NO_OPEN",
-    "AppVersion",
-    "CommittedOffset",
-    "DataBefore",
-    "Decision",
-    "Event",
-    "Group",
-    "Member",
-    "Partition",
-    "PartitionKey",
-    "PreparedTransaction",
-    "Producer",
-    "Query",
-    "SequenceRange",
-    "State",
-    "Topic",
-    "TransactionState",
-]
-
 PartitionKey = tuple[str, int]
 """A partition by the id of its topic, not by the name: a topic created again shares nothing with the old."""
 

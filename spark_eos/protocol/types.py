@@ -4,32 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = [
-    "ADMIN",
-    "EARLIEST_MS",
-    "LATEST_MS",
-    "MAX_METADATA_BYTES",
-    "MAX_NUMBER",
-    "MAX_PARTITIONS",
-    "NO_PRODUCER",
-    "NO_SEQUENCE",
-    "RETENTION",
-    "RULES",
-    "BatchRef",
-    "Decider",
-    "FileRef",
-    "Follower",
-    "Membership",
-    "OffsetAndMetadata",
-    "PartitionOffset",
-    "PinnedRange",
-    "ProducerStamp",
-    "SourceProgress",
-    "StagedFile",
-    "Told",
-    "TopicPartition",
-]
-
 NO_SEQUENCE = -1
 """Base sequence of a batch that is not deduplicated by sequence (a Spark micro-batch has its batch id)."""
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["WIDER", "widens", "widens_by_itself"]
-
 WIDER: dict[str, tuple[str, ...]] = {
     "int8": ("int16", "int32", "int64", "double"),
     "int16": ("int32", "int64", "double"),

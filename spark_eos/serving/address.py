@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-__all__ = ["split_address", "url_of"]
-
 _ANY = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 """Where this machine reaches a server that listens to all its addresses: no one can go to ``0.0.0.0``."""
 

@@ -17,8 +17,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-__all__ = ["STRANGER_S", "Admitting", "Door", "Peer", "Places", "places_for", "turn_out"]
-
 STRANGER_S = 5.0
 """So long a connection has until it has shown the token: for the greeting of TLS, and the head of a request."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from spark_eos.spark.source.batch import EosLogBatchReader
     from spark_eos.spark.source.source import EosLogStreamReader
 
-__all__ = ["EosLogDataSource"]
-
 
 class EosLogDataSource(DataSource):
     """A transactional log in a folder, as a streaming and batch source and sink.

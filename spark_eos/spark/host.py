@@ -21,8 +21,6 @@ from pyspark import TaskContext
 from spark_eos.log.log import Log
 from spark_eos.storage import NO_SETTINGS, Settings
 
-__all__ = ["Host", "host", "hosted"]
-
 
 class Host:
     """The process as it is: each method may be replaced in a subclass."""

@@ -20,8 +20,6 @@ from spark_eos.spark.query_figures import QueryFigures
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["ProgressListener"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from spark_eos.protocol.actions import Action
     from spark_eos.protocol.state import State, Topic
 
-__all__ = ["check_types", "merge_columns", "merged", "merged_topic", "takes"]
-
 
 def merged_topic(topic: Topic, frame: t.StructType, *, by_column: bool) -> Topic:
     """The topic as it will be with the columns that ``frame`` has besides its own, and the wider types.

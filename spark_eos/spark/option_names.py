@@ -19,8 +19,6 @@ from spark_eos.config.sink import SINK
 from spark_eos.config.source import SOURCE
 from spark_eos.errors import ConfigError
 
-__all__ = ["of_both", "of_table", "read_options"]
-
 _HOME: dict[Use, str] = {
     "stream source": "spark.readStream",
     "batch source": "spark.read",

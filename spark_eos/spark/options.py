@@ -41,8 +41,6 @@ from spark_eos.spark.source.selection import (
 from spark_eos.spark.version import HAS_READ_LIMITS, SPARK
 from spark_eos.storage import NO_SETTINGS, Settings, log_settings_of, settings_of
 
-__all__ = ["SinkOptions", "SourceOptions", "parse_any_source", "parse_sink", "parse_source", "read_sink"]
-
 _NO_OPTIONS = (
     "no path is given: it is the log, a folder or URL; give .load(url), .start(url) or .save(url). Spark hands a "
     "Python data source no option of a catalog's table; they are given with each statement: {}"

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from spark_eos.log.log import Log
     from spark_eos.protocol.state import Partition, State
 
-__all__ = ["KnownLog", "ProgressReport", "query_progress"]
-
 _FIRST_LOOK = 64
 """So many entries back a micro-batch is looked for when a log is looked into for the first time."""
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from spark_eos.errors import CorruptRecordError
 
-__all__ = ["QueryFigures"]
-
 
 class QueryFigures:
     """Sums over the progress reports of each query, and what the last one said.

@@ -21,18 +21,6 @@ from spark_eos.spark.version import to_arrow_schema, to_arrow_type
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = [
-    "HEADERS",
-    "METADATA",
-    "READ_TIMESTAMP",
-    "arrow_schema",
-    "check_sink_schema",
-    "classify",
-    "kafka_schema",
-    "topic_schema",
-    "typed_schema",
-]
-
 READ_TIMESTAMP = pa.timestamp("us", "UTC")
 """Spark's timestamp; a log stores milliseconds."""
 

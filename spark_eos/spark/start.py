@@ -13,8 +13,6 @@ from pyspark.sql import SparkSession
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["prepare_thread", "start_query"]
-
 _LOG = logging.getLogger(__name__)
 _GAVE_UP = "Python worker failed to connect back"
 _AGAIN = "Spark gave up on a Python process that was slow to start; the query is started again"

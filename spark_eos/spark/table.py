@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["read_table"]
-
 _LOG = logging.getLogger(__name__)
 
 _TAKEN = ("includeHeaders", "includeMetadata", "minPartitions", "maxRecordsPerPartition")

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from spark_eos.protocol.state import State, Topic
     from spark_eos.spark.options import SourceOptions
 
-__all__ = ["ColumnCheck", "check_columns", "selected_partitions", "shown_past", "source_schema"]
-
 
 def selected_partitions(
     options: SourceOptions, state: State, gone_topics: Collection[str] = ()

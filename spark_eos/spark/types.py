@@ -19,18 +19,6 @@ from spark_eos.errors import SchemaMismatchError
 from spark_eos.log.data.layout import SPARK_FIELD, normalise_type
 from spark_eos.spark.version import from_arrow_type, to_arrow_type
 
-__all__ = [
-    "annotated",
-    "arrow_type",
-    "as_spark",
-    "bare",
-    "of_arrow",
-    "plain_type",
-    "restored",
-    "same_types",
-    "without",
-]
-
 _INTERNAL = ("__", "spark.")
 """How the keys begin that Spark uses for itself in the metadata of fields: watermarks, aliases, padding."""
 

@@ -8,8 +8,6 @@ from functools import cache
 
 from pyspark import TaskContext
 
-__all__ = ["freeze_imports"]
-
 
 def freeze_imports() -> None:
     """Leave what a worker has imported out of the garbage collection that Spark asks for after every task.

@@ -18,22 +18,6 @@ from abc import abstractmethod
 from spark_eos.errors import ConfigError, StorePermissionError
 from spark_eos.storage.store import Readable, Store
 
-__all__ = [
-    "CHUNK",
-    "HEADER",
-    "ID_BYTES",
-    "MAGIC",
-    "TAG",
-    "EncryptingStore",
-    "as_stored",
-    "check_plain",
-    "is_encrypted",
-    "is_encrypted_name",
-    "is_stored_size",
-    "key_id_of",
-    "stored_size",
-]
-
 HEADER = 256
 CHUNK = 64 << 10
 TAG = 16

@@ -15,8 +15,6 @@ from weakref import WeakSet
 
 from spark_eos.errors import IllegalStateError
 
-__all__ = ["Forked", "Lock", "OfOneProcess", "generation", "tell_in_child"]
-
 
 class Forked(Protocol):
     """What has to be told."""

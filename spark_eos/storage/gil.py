@@ -7,8 +7,6 @@ import sys
 
 from spark_eos.errors import ConfigError
 
-__all__ = ["UNTRIED", "check_gil", "has_gil"]
-
 UNTRIED = "SPARK_EOS_UNTRIED_FREE_THREADING"
 """Set to ``true`` in the environment, it lets a Python without the lock through."""
 

@@ -24,8 +24,6 @@ from uuid import uuid4
 
 from spark_eos.storage.forks import tell_in_child
 
-__all__ = ["FileGroupChannel", "GroupChannel", "local_group_channel"]
-
 LEADER_TTL_S = 1.0
 """A process that took the lead longer ago has not succeeded, or is gone."""
 

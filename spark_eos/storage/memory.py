@@ -18,8 +18,6 @@ from spark_eos.storage.object_names import check_name, check_prefix, check_range
 from spark_eos.storage.store import Data, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import buffered
 
-__all__ = ["MemoryStore"]
-
 
 class _Object(NamedTuple):
     body: pa.Buffer

@@ -8,8 +8,6 @@ from typing import NoReturn
 
 from spark_eos.storage.store import Data, Store, Upload
 
-__all__ = ["NoWrites"]
-
 
 class NoWrites(Store):
     """All that writes, refused: a base of stores that only read. Before another base it hides the writes of that."""

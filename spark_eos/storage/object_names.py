@@ -6,17 +6,6 @@ from functools import lru_cache
 
 from spark_eos.errors import InvalidRequestError
 
-__all__ = [
-    "MAX_NAME_BYTES",
-    "MAX_PART_BYTES",
-    "PROBES",
-    "TEMP_FOLDER",
-    "check_name",
-    "check_prefix",
-    "check_range",
-    "is_legal_name",
-]
-
 TEMP_FOLDER = "_tmp"
 """First part of names that belong to the stores themselves; no object may live under it."""
 

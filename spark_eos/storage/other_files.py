@@ -8,8 +8,6 @@ from spark_eos.errors import ObjectNotFoundError
 from spark_eos.storage.settings import NO_SETTINGS, Settings
 from spark_eos.storage.urls import shared_store
 
-__all__ = ["as_hadoop", "file_exists", "folder_exists", "read_file", "write_file"]
-
 _HEAD = re.compile(r"((?:[a-zA-Z][a-zA-Z0-9+.-]*:)?(?://[^/]*)?)(.*)", re.DOTALL)
 
 

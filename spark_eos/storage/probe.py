@@ -9,8 +9,6 @@ from spark_eos.errors import EosLogError, ObjectExistsError, ObjectNotFoundError
 from spark_eos.storage.object_names import PROBES
 from spark_eos.storage.store import Store
 
-__all__ = ["probe"]
-
 _TRIES = 5
 """Creates of a free name, of which one has to succeed."""
 

@@ -21,8 +21,6 @@ from spark_eos.errors import ConfigError
 from spark_eos.storage.objects.clients import SCHEMES
 from spark_eos.storage.store import Store
 
-__all__ = ["GROUP", "Factory", "factory_of", "register_store"]
-
 Factory: TypeAlias = "Callable[[str], Store]"
 """Makes a store from its URL. It creates nothing, and asks nothing of the store."""
 

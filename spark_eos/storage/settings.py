@@ -19,8 +19,6 @@ from spark_eos.config.store import (
     without_store_options,
 )
 
-__all__ = ["DATA", "DATA_URL", "ENCRYPTION", "MACHINES", "NO_SETTINGS", "Settings", "split_settings"]
-
 V = TypeVar("V")
 
 ENCRYPTION = "encryption."

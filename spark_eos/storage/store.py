@@ -17,8 +17,6 @@ import pyarrow as pa
 from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.settings import NO_SETTINGS, Settings
 
-__all__ = ["ROUNDED_S", "Data", "EarlierPlace", "ObjectInfo", "Readable", "Store", "Upload"]
-
 Data: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
 """Anything with a buffer; stores never change it."""
 

@@ -23,18 +23,6 @@ from spark_eos.storage.object_names import TEMP_FOLDER
 from spark_eos.storage.settings import Settings
 from spark_eos.storage.store import Data, EarlierPlace, ObjectInfo, Store, Upload
 
-__all__ = [
-    "DATA_MARK",
-    "TwoStores",
-    "absolute_place",
-    "at_place",
-    "check_claim",
-    "first_other",
-    "is_apart",
-    "is_data_name",
-    "parts_of",
-]
-
 DATA_MARK = "_data_of.json"
 """Lies with the data files, if the chain is elsewhere: whose they are."""
 

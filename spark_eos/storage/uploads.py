@@ -9,8 +9,6 @@ from typing import Any
 
 from spark_eos.storage.store import Data, Upload
 
-__all__ = ["UploadFile", "as_bytes_view", "buffered"]
-
 BUFFER_BYTES = 32 << 10
 """Arrow writes paddings of a few bytes; below this size they are gathered into one call of the sink.
 

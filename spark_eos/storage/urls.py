@@ -16,19 +16,6 @@ from spark_eos.storage.registry import factory_of
 from spark_eos.storage.settings import DATA, DATA_URL, ENCRYPTION, MACHINES, NO_SETTINGS, Settings
 from spark_eos.storage.store import Store
 
-__all__ = [
-    "SERVER",
-    "absolute",
-    "data_settings_of",
-    "data_store",
-    "is_object_store",
-    "log_settings_of",
-    "open_store",
-    "settings_of",
-    "shared_store",
-    "wanted_data_url",
-]
-
 SUPPORTED = (
     "a folder (/data/log or file:///data/log), a bucket or container (s3://, az://, abfss://, gs://) or, inside one "
     "process, memory://name"

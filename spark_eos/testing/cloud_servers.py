@@ -26,19 +26,6 @@ from typing import NamedTuple
 
 from spark_eos.storage.settings import Settings
 
-__all__ = [
-    "AZURITE",
-    "MINIO",
-    "Server",
-    "azurite",
-    "free_port",
-    "installed",
-    "make_container",
-    "minio",
-    "shared_access",
-    "temporary",
-]
-
 HOME = Path(os.environ.get("SPARK_EOS_SERVERS") or Path.home() / ".cache" / "spark_eos" / "servers")
 MINIO = ("minio", HOME / "minio")
 AZURITE = ("azurite-blob", HOME / "azurite" / "node_modules" / ".bin" / "azurite-blob")

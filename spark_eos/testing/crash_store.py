@@ -12,8 +12,6 @@ from spark_eos.errors import EosLogError, ObjectExistsError, OutcomeUnknownError
 from spark_eos.storage.store import Store
 from spark_eos.testing.wrapped_store import WrappedStore
 
-__all__ = ["CrashStore", "Crashed", "Operation", "Trouble"]
-
 T = TypeVar("T")
 
 

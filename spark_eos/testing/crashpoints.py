@@ -22,8 +22,6 @@ from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.store import Store
 from spark_eos.testing.crash_store import Crashed, CrashStore, Operation, Trouble
 
-__all__ = ["CrashPoint", "CrashPointsError", "check_log", "crash_points"]
-
 _READING = frozenset({"read", "size", "age_s", "now_ms", "list", "ensure_durable"})
 _IN_DOUBT = frozenset({Trouble.REPLY_LOST, Trouble.REQUEST_LOST})
 """Of changes only: a read without a reply changes nothing."""

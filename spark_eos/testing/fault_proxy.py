@@ -28,8 +28,6 @@ from urllib.parse import parse_qs, urlsplit
 
 from spark_eos.testing.latency import Latency
 
-__all__ = ["Exchange", "FaultPlan", "FaultProxy", "HttpFault", "verb_of"]
-
 _HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
 )

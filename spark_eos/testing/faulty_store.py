@@ -14,8 +14,6 @@ from spark_eos.errors import ConfigError, EosLogError, OutcomeUnknownError, Stor
 from spark_eos.storage.store import Store
 from spark_eos.testing.wrapped_store import WrappedStore
 
-__all__ = ["Call", "Fault", "FaultyStore"]
-
 T = TypeVar("T")
 
 _CHANGING = frozenset({"create", "upload", "delete", "overwrite", "retire"})

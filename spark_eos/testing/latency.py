@@ -7,8 +7,6 @@ import random
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["OBJECT_STORE", "Delay", "Latency"]
-
 _P99 = 2.3263
 """How many standard deviations above the mean the 99th percentile of a normal distribution lies."""
 

@@ -23,8 +23,6 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-__all__ = ["ObjectServer", "Request", "serving"]
-
 _LONG_AGO_S = 1_795_262_400.0
 """When objects were made that were there from the beginning."""
 

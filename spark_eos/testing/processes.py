@@ -17,20 +17,6 @@ import pyspark
 
 import spark_eos
 
-__all__ = [
-    "ROOT",
-    "RUN",
-    "SPARK_HOME",
-    "Process",
-    "command_line",
-    "descendants",
-    "environment",
-    "marked",
-    "running",
-    "send",
-    "spark_submit",
-]
-
 SPARK_HOME = Path(pyspark.__file__).parent
 ROOT = Path(spark_eos.__file__).resolve().parent.parent
 MARK = "SPARK_EOS_PROCESS"

@@ -13,8 +13,6 @@ from spark_eos.storage.store import ObjectInfo, Store
 from spark_eos.testing.latency import Latency
 from spark_eos.testing.wrapped_store import WrappedStore
 
-__all__ = ["PAGE", "RemoteStore", "Request"]
-
 T = TypeVar("T")
 
 PAGE = 1000

@@ -22,8 +22,6 @@ from spark_eos.errors import EosLogError, InvalidRequestError, ObjectExistsError
 from spark_eos.storage.store import Data, ObjectInfo, Store
 from spark_eos.testing.upload_contract import LARGE, UploadContract, contents
 
-__all__ = ["StoreContract"]
-
 THREADS = 8
 
 LEGAL_NAMES = [

@@ -9,8 +9,6 @@ import pytest
 from spark_eos.errors import ObjectExistsError, ObjectNotFoundError
 from spark_eos.storage.store import Store
 
-__all__ = ["LARGE", "UploadContract", "contents"]
-
 LARGE = 5 * 1024 * 1024 + 17
 """Bytes of a large object: more than any buffer on the way, and no round number."""
 

@@ -14,8 +14,6 @@ from spark_eos.storage.object_names import check_name
 from spark_eos.storage.store import Data, EarlierPlace, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import buffered
 
-__all__ = ["WrappedStore"]
-
 T = TypeVar("T")
 
 

@@ -12,8 +12,6 @@ from spark_eos.cli.output import counted, print_json
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.progress import Progress
 
-__all__ = ["app"]
-
 app = typer.Typer()
 
 

@@ -11,8 +11,6 @@ from spark_eos.cli.output import counted, print_json
 from spark_eos.cli.parsing import Command, Commands
 from spark_eos.cli.progress import Progress
 
-__all__ = ["app"]
-
 app = typer.Typer(name="data", cls=Commands, help="The place of data files.")
 
 _HOUR_S = 3600.0

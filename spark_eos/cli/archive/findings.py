@@ -11,8 +11,6 @@ from spark_eos.cli.progress import Progress
 if TYPE_CHECKING:
     from spark_eos.maintenance.verify.verify import Finding
 
-__all__ = ["shown"]
-
 
 def shown(progress: Progress) -> Callable[[Finding], None]:
     """A function that prints a finding as a line, with its remedy."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from spark_eos.protocol.state import Topic
     from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["app"]
-
 app = typer.Typer()
 
 _POLL_RECORDS = 500

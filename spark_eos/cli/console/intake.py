@@ -19,8 +19,6 @@ from spark_eos.log.values.json_values import loads
 if TYPE_CHECKING:
     from spark_eos.log.values.codec import ValueCodec
 
-__all__ = ["Intake", "JsonRecords", "TextLines", "TypedRows", "with_line"]
-
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _ROW = re.compile(r"row (\d+) of those")
 

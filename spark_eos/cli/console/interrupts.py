@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["Interrupted", "Interrupts", "interruptible"]
-
 
 class Interrupted(KeyboardInterrupt):
     """A signal came. Clients take it as they take Ctrl-C: no call of theirs is left half done."""

@@ -20,8 +20,6 @@ import pyarrow as pa
 from spark_eos.config.nearest import suggestion
 from spark_eos.log.values.json_values import to_column
 
-__all__ = ["bytes_as_json", "bytes_of_json", "from_json", "plain_type", "to_json"]
-
 Convert = Callable[[Any], Any]
 
 _MARKER = "base64"

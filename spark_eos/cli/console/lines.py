@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 
 from spark_eos.errors import InvalidRecordError
 
-__all__ = ["BLOCK_BYTES", "blocks"]
-
 BLOCK_BYTES = 1 << 20
 _MAX_LINE_BYTES = 1 << 30
 

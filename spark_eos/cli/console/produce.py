@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from spark_eos.log.log import Log
     from spark_eos.protocol.state import Topic
 
-__all__ = ["Format", "app", "find_topic"]
-
 app = typer.Typer()
 
 

@@ -10,8 +10,6 @@ import typer
 from spark_eos.cli.options import name_value, properties_file
 from spark_eos.config.nearest import suggestion
 
-__all__ = ["LineFormat", "PrintFormat", "client_settings", "line_format", "print_format"]
-
 _IGNORED = frozenset({"key.deserializer", "value.deserializer", "header.deserializer"})
 _ESCAPES = {"\\t": "\t", "\\n": "\n", "\\0": "\0"}
 

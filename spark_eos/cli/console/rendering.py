@@ -16,8 +16,6 @@ from spark_eos.errors import RecordDeserializationError
 if TYPE_CHECKING:
     from spark_eos.log.values.codec import ValueCodec
 
-__all__ = ["Renderer", "rendered_json", "rendered_text", "shown_on_terminal"]
-
 Renderer = Callable[[pa.Table], Iterator[bytes]]
 """Makes the bytes of each record. Raises `RecordDeserializationError` where it comes to one that it cannot."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from spark_eos.clients.producer.producer import Producer
     from spark_eos.clients.records import RecordMetadata
 
-__all__ = ["Sending"]
-
 Span = tuple[int, int]
 
 

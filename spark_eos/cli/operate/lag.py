@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from spark_eos.log.selection.units import Wait
     from spark_eos.monitoring import Lag, LagTotal, QueryAcross
 
-__all__ = ["app", "badness", "measures"]
-
 app = typer.Typer()
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from spark_eos.monitoring.status import Status
     from spark_eos.monitoring.troubles.trouble import Trouble
 
-__all__ = ["app"]
-
 app = typer.Typer()
 
 

@@ -10,8 +10,6 @@ from spark_eos.errors.hidden import safe_url
 if TYPE_CHECKING:
     from spark_eos.monitoring import Activity
 
-__all__ = ["age_text", "estimated", "head_lines", "rate_text", "size_text"]
-
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
 
 

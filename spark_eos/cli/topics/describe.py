@@ -18,8 +18,6 @@ from spark_eos.errors import UnknownTopicOrPartitionError
 if TYPE_CHECKING:
     from spark_eos.clients.admin import TopicDescription
 
-__all__ = ["app", "print_topic"]
-
 app = typer.Typer()
 
 

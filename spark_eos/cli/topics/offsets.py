@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from spark_eos.log.log import Log
     from spark_eos.protocol.state import State
 
-__all__ = ["app"]
-
 app = typer.Typer()
 
 _NAMES = {

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from spark_eos.clients.admin import Admin
 
-__all__ = ["column", "matching", "new_column", "selected", "settings_of", "topics_app"]
-
 topics_app = typer.Typer(
     name="topics", cls=ListedCommands, help="List, describe, create, alter and delete topics."
 )

@@ -9,8 +9,6 @@ import typer
 
 from spark_eos.cli.usage.table import Columns
 
-__all__ = ["Added"]
-
 
 class Added(NamedTuple):
     """Commands of an extension, with examples for each (`spark_eos.cli.usage.examples`), and the tables they print."""

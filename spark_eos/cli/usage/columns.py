@@ -5,9 +5,6 @@ from __future__ import annotations
 from spark_eos.cli.usage.table import Columns
 from spark_eos.extending import all_added
 
-__all__ = ["all_tables", "tables_of"]
-
-
 # -- What several tables have --------------------------------------------------------------------------------------
 
 TOPIC = {"TOPIC": "The topic."}

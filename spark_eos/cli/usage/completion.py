@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from spark_eos.clients.admin import Admin
 
-__all__ = ["group_ids", "topic_names"]
-
 
 def topic_names(ctx: Any, incomplete: str) -> list[str]:
     """The names of topics that begin so; none if the log cannot be read."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from spark_eos.extending import all_added
 
-__all__ = ["all_examples", "examples_of"]
-
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "topics list": ("eoslog topics LOG", "eoslog topics list LOG --topic 'ord.*' --json"),
     "topics describe": ("eoslog topics describe LOG orders prices",),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Columns"]
-
 
 class Columns(NamedTuple):
     """The columns of a table, in their order, with their meanings.

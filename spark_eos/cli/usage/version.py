@@ -7,8 +7,6 @@ from importlib.metadata import version
 
 import typer
 
-__all__ = ["show_version", "version_lines"]
-
 
 def version_lines() -> list[str]:
     """This version, what it runs on, and the stored formats that it reads and writes."""

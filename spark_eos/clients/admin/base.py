@@ -17,8 +17,6 @@ from spark_eos.protocol.types import ADMIN, OffsetAndMetadata, TopicPartition
 from spark_eos.storage import Settings
 from spark_eos.storage.urls import absolute
 
-__all__ = ["WRITER", "AdminBase", "places"]
-
 WRITER = ADMIN
 
 

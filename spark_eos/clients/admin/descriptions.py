@@ -8,21 +8,6 @@ import pyarrow as pa
 
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
-__all__ = [
-    "ClockDescription",
-    "Expired",
-    "GroupDescription",
-    "GroupPartition",
-    "HangingTransaction",
-    "LogDescription",
-    "MemberDescription",
-    "PartitionDescription",
-    "ProducerDescription",
-    "TopicDescription",
-    "TransactionDescription",
-]
-
-
 # -- Topics -----------------------------------------------------------------------------------------
 
 

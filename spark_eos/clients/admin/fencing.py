@@ -15,8 +15,6 @@ from spark_eos.protocol.actions import Action, FollowDecision, InitProducer
 from spark_eos.protocol.state import Producer, State, TransactionState
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["FencingAdmin"]
-
 _FENCE_TIMEOUT_MS = 60_000
 
 

@@ -17,8 +17,6 @@ from spark_eos.errors import InvalidRequestError
 from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["checked"]
-
 C = TypeVar("C", bound=type)
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -18,8 +18,6 @@ from spark_eos.protocol.actions import Action, CommitOffsets, DeleteOffsets, Lea
 from spark_eos.protocol.state import Group, Member, State
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["GroupAdmin"]
-
 
 class GroupAdmin(AdminBase):
     """The calls about consumer groups."""

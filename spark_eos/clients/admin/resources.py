@@ -8,16 +8,6 @@ from typing import Any, NamedTuple
 
 from spark_eos.errors import InvalidRequestError
 
-__all__ = [
-    "ConfigResource",
-    "ConfigResourceType",
-    "NewPartitions",
-    "NewTopic",
-    "OffsetSpec",
-    "resource_of",
-    "topic_specs",
-]
-
 
 class OffsetSpec(IntEnum):
     """Which offset of a partition `Admin.list_offsets` looks up. A time in milliseconds may stand in its place."""

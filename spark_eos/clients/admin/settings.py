@@ -25,8 +25,6 @@ from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["SettingsAdmin"]
-
 
 class SettingsAdmin(AdminBase):
     """The calls about the log as a whole."""

@@ -34,8 +34,6 @@ from spark_eos.log.topics import new_topic, topic_of
 from spark_eos.protocol.actions import AlterTopic, DeleteTopic
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["SeveralAdmin"]
-
 Configs = dict[str, dict[str, dict[str, dict[str, Any]]]]
 
 

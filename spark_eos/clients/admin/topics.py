@@ -29,8 +29,6 @@ from spark_eos.protocol.actions import Action, AdvanceLogStart, DeleteTopic
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["TopicAdmin"]
-
 
 class TopicAdmin(AdminBase):
     """The calls about topics."""

@@ -22,8 +22,6 @@ from spark_eos.protocol.state import Partition, PartitionKey, SequenceRange, Sta
 from spark_eos.protocol.state import Producer as ProducerState
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["TransactionAdmin", "described", "known_producer", "topic_names"]
-
 _STATES = frozenset(state.value for state in TransactionState)
 # Kafka's other states. Here the decision and its markers are one entry, so no transaction is ever in them. A script
 # that asks Kafka for them gets an empty answer here.

@@ -19,8 +19,6 @@ from spark_eos.log.topics import topic_of
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["ConsumerAssignment"]
-
 OnPartitions: TypeAlias = Callable[[Any, list[TopicPartition]], object]
 """A function of the consumer and the partitions."""
 

@@ -28,8 +28,6 @@ from spark_eos.log.log import Log
 from spark_eos.log.poll_backoff import PollBackoff
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["ConsumerBase", "listed"]
-
 
 def listed(partitions: Sequence[TopicPartition | Collection[TopicPartition]]) -> list[TopicPartition]:
     """Partitions that were given one by one, as to kafka-python, or as a collection, as to confluent-kafka."""

@@ -13,8 +13,6 @@ from spark_eos.clients.records import ConsumerGroupMetadata
 from spark_eos.clients.validation import as_partition, as_partitions
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["ConsumerOffsets"]
-
 
 class ConsumerOffsets(ConsumerBase):
     """The calls about committed offsets. They live in the log, for each group."""

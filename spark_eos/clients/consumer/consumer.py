@@ -25,8 +25,6 @@ from spark_eos.protocol.types import TopicPartition
 if TYPE_CHECKING:
     from spark_eos.log.values.codec import ValueCodec
 
-__all__ = ["Consumer"]
-
 _EXPIRE_EVERY_S = 1.0
 """How often a consumer looks whether something in the log has expired."""
 

@@ -21,8 +21,6 @@ from spark_eos.protocol.assignors import EAGER
 from spark_eos.protocol.state import Group, Member, PartitionKey, State
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["ConsumerCoordinator"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -17,8 +17,6 @@ from spark_eos.log.topics import layout_of
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["NO_LIMIT", "Fetcher"]
-
 NO_LIMIT = 2**62
 """In place of a number of rows: one stored batch of each partition at most."""
 

@@ -12,8 +12,6 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.actions import Action, JoinGroup, LeaveGroup, Membership, SyncGroup
 from spark_eos.protocol.state import Group, Member, State
 
-__all__ = ["GroupMember"]
-
 _LONGEST_CLIENT_ID = 64
 """Of a client.id in a member id: those are names of objects, too."""
 

@@ -23,8 +23,6 @@ from spark_eos.protocol.state import Member, State
 from spark_eos.storage import Data
 from spark_eos.storage.forks import tell_in_child
 
-__all__ = ["HeartbeatThread", "Heartbeats", "heartbeat_name", "written_ms"]
-
 _LOG = logging.getLogger(__name__)
 
 _LONGEST_PART = 200

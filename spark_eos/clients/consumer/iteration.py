@@ -10,8 +10,6 @@ from spark_eos.clients.consumer.partition_state import PartitionState
 from spark_eos.clients.records import ConsumerRecord
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["ReadAhead"]
-
 
 class _Waiting(NamedTuple):
     """A record that was polled and not yet handed out. ``seeks``: what the partition had counted by then."""

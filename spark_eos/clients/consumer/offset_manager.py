@@ -28,8 +28,6 @@ from spark_eos.protocol.actions.offsets import is_pending
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["OffsetManager", "OnCommit"]
-
 OnCommit: TypeAlias = Callable[["dict[TopicPartition, OffsetAndMetadata]", "BaseException | None"], object]
 """A function of the offsets and an error, None if they are committed."""
 

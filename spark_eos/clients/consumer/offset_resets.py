@@ -15,8 +15,6 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["Reset", "at_time", "chosen_offset", "offsets_at"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 

@@ -13,8 +13,6 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["OutOfRange", "PartitionState"]
-
 
 class OutOfRange(Exception):  # noqa: N818  (never leaves the clients: the consumer resets, or says what is wrong)
     """The position is not inside the partition any more."""

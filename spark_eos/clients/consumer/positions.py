@@ -13,8 +13,6 @@ from spark_eos.errors import InvalidRequestError
 from spark_eos.log.data.planner import end_offset, partition_of
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["ConsumerPositions"]
-
 
 class ConsumerPositions(ConsumerBase):
     """The calls about positions. A position is the offset of the next record; it lives in this consumer alone."""

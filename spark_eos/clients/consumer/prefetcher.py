@@ -14,8 +14,6 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.state import Topic
 from spark_eos.storage import Readable
 
-__all__ = ["Prefetcher"]
-
 
 class Prefetcher:
     """Reads the batches of a consumer's partitions; over a network, ahead, as `spark_eos.log.data.prefetch` does it.

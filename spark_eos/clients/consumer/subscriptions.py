@@ -11,8 +11,6 @@ from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["Callback", "Listener", "Subscription"]
-
 Callback = Callable[[list[TopicPartition]], object]
 
 

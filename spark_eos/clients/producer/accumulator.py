@@ -36,8 +36,6 @@ from spark_eos.protocol.actions.appends import Appended
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import StagedFile
 
-__all__ = ["Accumulator", "TopicBuffer"]
-
 CHUNK_BYTES = 1 << 20
 """Records gathered in lists before they become Arrow columns."""
 

@@ -43,8 +43,6 @@ from spark_eos.protocol.state import Topic
 from spark_eos.storage.forks import OfOneProcess, tell_in_child
 from spark_eos.storage.urls import absolute
 
-__all__ = ["ProducerBase", "member_of"]
-
 _KAFKA_COLUMNS = {"key", "value", "headers", "timestamp", "partition"}
 
 

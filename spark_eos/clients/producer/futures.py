@@ -17,8 +17,6 @@ from spark_eos.clients.validation import check_function
 from spark_eos.errors import IllegalStateError, KafkaTimeoutError, RetriableError
 from spark_eos.storage.forks import Lock, tell_in_child
 
-__all__ = ["Failures", "OnDelivery", "Outcome", "RecordFuture", "SendFuture"]
-
 T = TypeVar("T")
 
 OnDelivery: TypeAlias = Callable[["BaseException | None", "RecordMetadata | None"], object]

@@ -6,8 +6,6 @@ from spark_eos.clients.metrics import Metrics
 from spark_eos.clients.producer.transactional import ProducerTransactions
 from spark_eos.errors import IllegalStateError
 
-__all__ = ["ProducerInformation"]
-
 
 class ProducerInformation(ProducerTransactions):
     """The calls that send nothing."""

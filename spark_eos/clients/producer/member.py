@@ -24,8 +24,6 @@ from spark_eos.protocol.actions import Action, AddFollowers, NoteFollowers
 from spark_eos.protocol.state import Decision, State
 from spark_eos.protocol.types import Decider, Follower, ProducerStamp
 
-__all__ = ["MemberTransactions", "decider_of"]
-
 _S = ClientState
 _OF_THE_GROUP = {
     *("init_transactions", "begin_transaction", "prepare_transaction", "commit_transaction"),

@@ -14,8 +14,6 @@ from spark_eos.log.data.partitioners import Partitions
 from spark_eos.protocol.actions import Action, AppendBatches
 from spark_eos.protocol.actions.appends import Appended
 
-__all__ = ["NO_OFFSET", "Places", "appended_by"]
-
 NO_OFFSET = -1
 
 _Numbers = npt.NDArray[np.int64]

@@ -8,8 +8,6 @@ from typing import NamedTuple
 from spark_eos.errors import ConfigError
 from spark_eos.protocol.types import MAX_NUMBER
 
-__all__ = ["PreparedTxnState"]
-
 _TOKEN = re.compile(r"([0-9]{1,19}):([0-9]{1,19})")
 
 

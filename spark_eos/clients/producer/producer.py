@@ -30,8 +30,6 @@ from spark_eos.errors import (
 )
 from spark_eos.log.data.arrow import size_of
 
-__all__ = ["Producer"]
-
 ROW_OVERHEAD_BYTES = 64
 """What a record takes in memory beyond its key, value and headers."""
 

@@ -11,8 +11,6 @@ from spark_eos.protocol.actions.producers import next_sequence
 from spark_eos.protocol.state import PartitionKey, State
 from spark_eos.protocol.types import BatchRef, ProducerStamp, StagedFile
 
-__all__ = ["ProducerSession", "init_producer_id"]
-
 _SEQUENCES = 2**31
 
 

@@ -16,8 +16,6 @@ from spark_eos.log.data.arrow import array_from_numpy
 from spark_eos.log.data.layout import TIMESTAMP_TYPE
 from spark_eos.log.data.timestamps import own_times
 
-__all__ = ["WIDTH", "Meter", "RecordBuffer"]
-
 WIDTH = 6
 
 _NS_PER_MS = 1_000_000

@@ -30,8 +30,6 @@ from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.actions.appends import Appended
 from spark_eos.protocol.types import StagedFile
 
-__all__ = ["Sender"]
-
 _LOG = logging.getLogger(__name__)
 
 _LOOK_S = 0.005

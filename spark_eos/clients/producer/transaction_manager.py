@@ -37,8 +37,6 @@ from spark_eos.protocol.state import State, TransactionState
 from spark_eos.protocol.types import ProducerStamp
 from spark_eos.storage.forks import OfOneProcess
 
-__all__ = ["ClientState", "TransactionManager"]
-
 
 class ClientState(Enum):
     """Where a transactional producer stands (Kafka's names)."""

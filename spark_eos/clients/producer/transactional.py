@@ -13,8 +13,6 @@ from spark_eos.errors import ConfigError, InvalidRequestError
 from spark_eos.protocol.actions import PartitionOffset
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["ProducerTransactions"]
-
 
 class ProducerTransactions(ProducerBase):
     """The calls about transactions. They need ``transactional.id``."""

@@ -17,8 +17,6 @@ from spark_eos.protocol.actions import EndTransaction, PrepareTransaction
 from spark_eos.protocol.state import TransactionState
 from spark_eos.protocol.types import Decider
 
-__all__ = ["TwoPhaseTransactions", "no_transactions"]
-
 _S = ClientState
 
 

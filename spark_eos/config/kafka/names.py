@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import NamedTuple
 
-__all__ = ["PREFIXES", "RENAMED", "REPLACED", "TRANSPORT", "Known", "known"]
-
 
 class Known(NamedTuple):
     """What is known of a name. ``is_transport``: without it the same records are read and written."""

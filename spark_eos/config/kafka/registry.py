@@ -7,8 +7,6 @@ from typing import Any
 from spark_eos.config.option import Option
 from spark_eos.config.values import Text
 
-__all__ = ["registry_options"]
-
 
 def registry_options(used_in: str, **fields: Any) -> tuple[Option, ...]:
     """Where the registry is, and the credentials for it, which no log stores."""

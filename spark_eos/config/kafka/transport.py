@@ -10,8 +10,6 @@ from spark_eos.config.reader import OptionReader, Problems, parse
 from spark_eos.config.store import only_store_options, read_store_options, without_store_options
 from spark_eos.config.values import Choice, Fixed
 
-__all__ = ["KAFKA_OPTIONS", "USED_IN", "Transport", "client_settings", "ignores", "kafka_options"]
-
 KAFKA_OPTIONS = "kafka.options"
 USED_IN = "config/kafka/transport.py"
 

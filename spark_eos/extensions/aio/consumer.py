@@ -16,8 +16,6 @@ from spark_eos.log.log import Log
 from spark_eos.log.poll_backoff import PollBackoff
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["AIOConsumer"]
-
 
 class AIOConsumer(AIOPartitions):
     """A `Consumer` for asyncio, with the calls of aiokafka's: no call blocks the event loop.

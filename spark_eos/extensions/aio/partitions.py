@@ -13,8 +13,6 @@ from spark_eos.errors import IllegalStateError
 from spark_eos.extensions.aio.calls import Calls
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["AIOPartitions"]
-
 T = TypeVar("T")
 
 

@@ -21,8 +21,6 @@ from spark_eos.extensions.aio.calls import Calls
 from spark_eos.log.log import Log
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["AIOProducer"]
-
 
 class AIOProducer(KafkasCalls):
     """A `Producer` for asyncio, with the calls of aiokafka's: no call blocks the event loop.

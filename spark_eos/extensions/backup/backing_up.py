@@ -33,8 +33,6 @@ from spark_eos.protocol.state import State
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 from spark_eos.storage.encrypted_files import as_stored
 
-__all__ = ["Progress", "backup_log"]
-
 Progress = Callable[[str, int, int], None]
 
 _AT_A_TIME = 8

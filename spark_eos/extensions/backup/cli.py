@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from spark_eos.extensions.backup.deleting import Freed
     from spark_eos.extensions.backup.manifest import Backup
 
-__all__ = ["ADDED"]
-
 BACKUPS = Columns(
     "backups list",
     {

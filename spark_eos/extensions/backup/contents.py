@@ -13,8 +13,6 @@ from spark_eos.protocol.index import Index, IndexRow, Load
 from spark_eos.protocol.state import PartitionKey, State
 from spark_eos.protocol.types import FileRef
 
-__all__ = ["Contents", "Part", "contents", "earliest"]
-
 
 class Part(NamedTuple):
     """Bytes of a file whose CRC32C is known."""

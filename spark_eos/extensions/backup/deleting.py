@@ -23,8 +23,6 @@ from spark_eos.extensions.backup.manifest import Backup
 from spark_eos.extensions.backup.repository import MANIFESTS, OBJECTS, RUNNING, Repository
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 
-__all__ = ["GIVE_UP_S", "Freed", "delete_backups", "vacuum_backups"]
-
 GIVE_UP_S = 3600.0
 """A backup that has shown no sign for so long is given up."""
 

@@ -27,8 +27,6 @@ from spark_eos.protocol.rules.apply import apply_entry
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import Store
 
-__all__ = ["History", "added_rows", "read_history", "split"]
-
 
 @dataclass
 class History:

@@ -8,8 +8,6 @@ from spark_eos.extensions.backup.manifest import Backup
 from spark_eos.extensions.backup.repository import Repository
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 
-__all__ = ["list_backups"]
-
 
 def list_backups(
     repository: str | os.PathLike[str] | Store, *, settings: Settings = NO_SETTINGS

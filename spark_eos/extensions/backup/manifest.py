@@ -14,18 +14,6 @@ from typing import Any, NamedTuple
 
 from spark_eos.errors import CorruptRecordError, UnsupportedVersionError
 
-__all__ = [
-    "VERSION",
-    "Backup",
-    "Manifest",
-    "Pack",
-    "StoredFile",
-    "decode",
-    "encode",
-    "given_up",
-    "summary_of",
-]
-
 VERSION = 1
 """The version of manifests and repositories that this code writes, and the newest it reads."""
 

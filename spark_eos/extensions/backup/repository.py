@@ -41,8 +41,6 @@ from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.storage import Data, Store
 from spark_eos.storage.probe import probe
 
-__all__ = ["MANIFESTS", "OBJECTS", "RUNNING", "Repository", "Run", "is_there", "put"]
-
 MARK = "repository.json"
 MANIFESTS = "backups/"
 RUNNING = "running/"

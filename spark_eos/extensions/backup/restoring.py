@@ -16,8 +16,6 @@ from spark_eos.maintenance.copying import Copied, copy_log
 from spark_eos.maintenance.verify.verify import Finding
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 
-__all__ = ["Restored", "restore_log"]
-
 Restored = Copied
 
 

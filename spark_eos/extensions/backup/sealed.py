@@ -8,8 +8,6 @@ from spark_eos.extensions.backup.manifest import StoredFile
 from spark_eos.log import paths
 from spark_eos.protocol.index import IndexPage, IndexRow, Load
 
-__all__ = ["Sealed"]
-
 
 class Sealed:
     """The pages of one log.

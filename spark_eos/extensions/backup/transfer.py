@@ -15,8 +15,6 @@ from spark_eos.extensions.backup.repository import put
 from spark_eos.storage import Store
 from spark_eos.storage.encrypted_files import is_stored_size
 
-__all__ = ["PART", "copy_file", "store_bytes"]
-
 PART = 16 * 1024 * 1024
 """Bytes of a file that are held in memory."""
 

@@ -16,8 +16,6 @@ from spark_eos.extensions.backup.view import BackupView
 from spark_eos.maintenance.verify.verify import Finding, Verdict, verify
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 
-__all__ = ["Verified", "verify_backups"]
-
 _REMEDY = (
     "restore from another backup. Delete this object: then the next eoslog backup copies the file again, if the log "
     "still has it"

@@ -15,8 +15,6 @@ from spark_eos.extensions.backup.manifest import Manifest, Pack, StoredFile
 from spark_eos.log import paths
 from spark_eos.storage import Data, EarlierPlace, ObjectInfo, Store, Upload
 
-__all__ = ["BackupView", "damaged"]
-
 _SMALL = 16 * 1024 * 1024
 """A pack of entries up to this size is read at once."""
 

@@ -24,8 +24,6 @@ from spark_eos.protocol.actions import AppendBatches, EndTransaction
 from spark_eos.protocol.rules.apply import Accepted, apply
 from spark_eos.protocol.state import State, TransactionState
 
-__all__ = ["Ended", "Outcome", "ended", "outcome_of", "require_known", "require_open", "was_committed_with"]
-
 
 class Outcome(Enum):
     """What the state says of a transaction."""

@@ -11,8 +11,6 @@ from spark_eos.extensions.distributed.token import TransactionToken
 from spark_eos.protocol.actions.appends import check_file_name, staged_at
 from spark_eos.protocol.types import BatchRef, FileRef, Membership, PartitionOffset, ProducerStamp, StagedFile
 
-__all__ = ["GroupOffsets", "StagedReceipt", "check_receipts", "first_of_each_task"]
-
 _MARK = "eosrcp1"
 
 

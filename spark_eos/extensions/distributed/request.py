@@ -20,8 +20,6 @@ from spark_eos.protocol.actions.appends import staged_at
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import StagedFile
 
-__all__ = ["actions_of", "check_age", "files_of", "has_version"]
-
 
 def files_of(receipts: Sequence[StagedReceipt]) -> tuple[StagedFile, ...]:
     """All files, in the order of the receipts: rows of a partition get their offsets in this order."""

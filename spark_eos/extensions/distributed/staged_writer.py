@@ -28,8 +28,6 @@ from spark_eos.storage.forks import Lock, OfOneProcess
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["StagedWriter"]
-
 _RECORDS = 10_000
 """Mappings that become an Arrow table at once."""
 

@@ -16,8 +16,6 @@ from spark_eos.extensions.distributed.token import TransactionToken
 from spark_eos.log.log import Log
 from spark_eos.protocol.state import State, Topic
 
-__all__ = ["StagingProducer"]
-
 
 class StagingProducer(Producer):
     """Takes rows as a producer in a transaction does."""

@@ -9,8 +9,6 @@ from typing import Any
 
 from spark_eos.errors import InvalidRequestError
 
-__all__ = ["pack", "unpack"]
-
 
 def pack(mark: str, content: Any) -> str:
     """The content (JSON) as text that begins with ``mark``. Its checksum is in it."""

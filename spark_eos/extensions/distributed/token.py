@@ -8,8 +8,6 @@ from spark_eos.errors import InvalidRequestError
 from spark_eos.extensions.distributed.texts import pack, unpack
 from spark_eos.protocol.types import ProducerStamp
 
-__all__ = ["TransactionToken", "as_token"]
-
 _MARK = "eostxn1"
 
 

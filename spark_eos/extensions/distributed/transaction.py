@@ -43,8 +43,6 @@ from spark_eos.protocol.types import ProducerStamp
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["DistributedTransaction"]
-
 _TIMEOUT_MS = 60_000
 """The id needs one. It never passes: the log hears of a transaction by its end."""
 

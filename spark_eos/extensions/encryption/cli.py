@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from spark_eos.extensions.encryption.in_use import KeyUse
     from spark_eos.log.log import Log
 
-__all__ = ["ADDED"]
-
 KEYS = Columns(
     "encryption keys",
     {

@@ -34,8 +34,6 @@ from spark_eos.storage.encrypted_files import CHUNK, HEADER, ID_BYTES, MAGIC, TA
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-__all__ = ["SEALED", "ChunkSealer", "FileCipher", "check_installed", "new_file", "open_file"]
-
 SEALED = CHUNK + TAG
 _VERSION = 1
 _AES_256_GCM = 1

@@ -12,8 +12,6 @@ from spark_eos.log.log import Log
 from spark_eos.maintenance.reachability import data_files
 from spark_eos.storage.encrypted_files import as_stored
 
-__all__ = ["UNKNOWN", "KeyUse", "keys_in_use"]
-
 UNKNOWN = "unknown to this log"
 """What is said of a key in place of whether it may be destroyed."""
 

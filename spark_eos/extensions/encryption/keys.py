@@ -14,8 +14,6 @@ from typing import Protocol
 from spark_eos.config.store import KEY_ID
 from spark_eos.errors import ConfigError
 
-__all__ = ["KEY_BYTES", "EnvironmentKeys", "FileKeys", "KeyProvider", "check_key_id", "open_keys", "shown"]
-
 KEY_BYTES = 32
 """AES-256."""
 

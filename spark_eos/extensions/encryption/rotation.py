@@ -14,8 +14,6 @@ from spark_eos.maintenance.rolling import Roller
 from spark_eos.protocol.index import Index, IndexPage, IndexRow
 from spark_eos.protocol.state import Partition, Topic
 
-__all__ = ["KeyRotator"]
-
 
 class KeyRotator(Roller):
     """Rewrites what lies in files of other keys, and in plain files. As `Roller`; needs the old keys and the new one.

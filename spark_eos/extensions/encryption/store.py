@@ -33,8 +33,6 @@ from spark_eos.storage.settings import ENCRYPTION, Settings
 from spark_eos.storage.store import Data, EarlierPlace, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import UploadFile, as_bytes_view
 
-__all__ = ["EncryptedStore", "encrypted"]
-
 _REMEMBERED = 1024
 """Ciphers of so many files stay in memory, the last ones that were used."""
 

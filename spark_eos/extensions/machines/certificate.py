@@ -10,8 +10,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-__all__ = ["Identity", "new_identity"]
-
 _VALID = dt.timedelta(days=3650)
 """Long: a clock that is wrong must not cut machines off. It ends with the term, as its key is nowhere stored."""
 

@@ -41,8 +41,6 @@ from spark_eos.extensions.machines.message import Answer, Peer, encode_bundle
 from spark_eos.extensions.machines.objects import Aside, Collector, RequestObjects, reached
 from spark_eos.storage.group_channel import GroupChannel
 
-__all__ = ["MachinesChannel"]
-
 
 class MachinesChannel(GroupChannel):
     """One process's place in it. For one thread at a time.

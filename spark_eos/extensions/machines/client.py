@@ -10,8 +10,6 @@ from spark_eos.extensions.machines.hint import Hint
 from spark_eos.extensions.machines.message import Answer, decode_answer
 from spark_eos.extensions.machines.server import HEARD_S, KNOWN, MEMBER, PATH
 
-__all__ = ["HttpsPeer", "call"]
-
 _CONNECT_S = 1.0
 _ANSWER_S = 1.0 + HEARD_S
 """As long as a process waits for a leader that gives no sign (`spark_eos.log.commit.group`)."""

@@ -15,8 +15,6 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["EncryptedHttp"]
-
 
 class EncryptedHttp(H11Protocol):
     """Uvicorn's protocol for a socket that is not encrypted itself."""

@@ -14,8 +14,6 @@ from typing import Protocol
 from spark_eos.errors import EosLogError
 from spark_eos.storage.store import Store
 
-__all__ = ["HINT", "Hint", "Hints", "StoredHints", "decode_hint", "encode_hint"]
-
 HINT = "_group/leader.json"
 """The name of the object."""
 

@@ -2,25 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "BEGUN_S",
-    "FORGIVEN_S",
-    "LOOK_S",
-    "OBJECT_FORGIVEN_S",
-    "OBJECT_PATIENCE",
-    "OBJECT_SILENT_S",
-    "OBJECT_WAITS_S",
-    "PATIENCE",
-    "POLL_S",
-    "REACH",
-    "REACHES_S",
-    "REFRESH_S",
-    "SILENCE_S",
-    "SILENT_S",
-    "SPREAD_S",
-    "VISIT_S",
-]
-
 REACH = 16
 """A submission may be in so many slots from its own on, and in none after that."""
 

@@ -11,8 +11,6 @@ from spark_eos.extensions.machines.hint import Hint
 from spark_eos.extensions.machines.message import Answer, decode_bundle
 from spark_eos.storage.group_channel import SUBMISSION_TTL_S
 
-__all__ = ["LEADS_S", "MAX_MEMBERS", "Host", "Mailbox"]
-
 LEADS_S = 2.0
 """A leader that has not begun an entry for so long has nothing to commit, or sleeps: another process is to lead."""
 

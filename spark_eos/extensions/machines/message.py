@@ -6,16 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-__all__ = [
-    "MAX_BODY_BYTES",
-    "Answer",
-    "Peer",
-    "decode_answer",
-    "decode_bundle",
-    "encode_answer",
-    "encode_bundle",
-]
-
 MAX_BODY_BYTES = 4_000_000
 """Of the submissions of one machine."""
 

@@ -21,8 +21,6 @@ from spark_eos.extensions.machines.hint import Hint, Hints
 from spark_eos.extensions.machines.message import MAX_BODY_BYTES, Answer, Peer
 from spark_eos.storage.store import Store
 
-__all__ = ["LEFTOVER_S", "MAX_OBJECTS", "REQUESTS", "Collector", "ObjectPeer", "RequestObjects", "reached"]
-
 REQUESTS = "_group/requests/"
 """Their names begin so; then the writer's id, and a number that rises."""
 

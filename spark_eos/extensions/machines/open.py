@@ -24,8 +24,6 @@ from spark_eos.storage.forks import tell_in_child
 from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.store import Store
 
-__all__ = ["NetworkChannel", "channels", "check_installed"]
-
 _LOG = logging.getLogger(__name__)
 
 

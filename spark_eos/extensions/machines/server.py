@@ -32,8 +32,6 @@ from spark_eos.serving.door import STRANGER_S, Door, Peer
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["HEARD_S", "KNOWN", "MEMBER", "PATH", "HttpsHost"]
-
 PATH = "/v1/submissions"
 MEMBER, KNOWN = "x-member", "x-known"
 

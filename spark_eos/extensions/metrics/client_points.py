@@ -16,8 +16,6 @@ from spark_eos.log.log import Log
 from spark_eos.storage import shared_store
 from spark_eos.storage.forks import Lock
 
-__all__ = ["ConsumerSource", "LogSource", "ProducerSource", "commit_points", "read_point"]
-
 _DURATION = "messaging.client.operation.duration"
 _TOPIC = "producer-topic-metrics."
 _PARTITION = "consumer-fetch-manager-metrics."

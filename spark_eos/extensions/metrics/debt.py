@@ -15,8 +15,6 @@ from spark_eos.monitoring.troubles.of_state import of_snapshots
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.state import State
 
-__all__ = ["Snapshots", "garbage"]
-
 
 class Snapshots:
     """The newest stored snapshot of one log: one listing, and a few requests for each new one."""

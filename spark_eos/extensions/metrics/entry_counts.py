@@ -8,8 +8,6 @@ from spark_eos.protocol.rules.apply import Accepted, Outcome, apply, check_histo
 from spark_eos.protocol.rules.takeovers import FENCED, TIMED_OUT
 from spark_eos.protocol.state import State
 
-__all__ = ["EntryCounts"]
-
 
 class EntryCounts:
     """Counts since a log was opened first. `apply` takes the place of `spark_eos.protocol.rules.apply.apply_entry`.

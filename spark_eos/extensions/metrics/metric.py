@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-__all__ = ["LABELS", "Kind", "Metric", "Source", "counter", "gauge", "lags"]
-
 
 class Kind(Enum):
     """What a metric is. A counter only rises, until its process starts again."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
     from opentelemetry.sdk.metrics import MeterProvider as SdkProvider
 
-__all__ = ["Instruments", "instruments_of", "sender"]
-
 
 class Instruments:
     """All metrics of the table as instruments of one meter provider.

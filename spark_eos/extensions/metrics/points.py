@@ -9,8 +9,6 @@ from spark_eos.clients.durations import Durations, Spread
 from spark_eos.extensions.metrics.metric import Kind, Metric
 from spark_eos.extensions.metrics.table import METRICS
 
-__all__ = ["Collected", "Histogram", "Point", "point"]
-
 
 class Point(NamedTuple):
     """A value of a metric, with the values of its labels in the order of the table."""

@@ -17,8 +17,6 @@ from spark_eos.storage.forks import Lock
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-__all__ = ["SourcesCollector", "sources_of"]
-
 
 class SourcesCollector:
     """A collector of Prometheus's client: all sources of one registry, each metric once."""

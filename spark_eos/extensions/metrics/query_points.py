@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable
 
 from spark_eos.extensions.metrics.points import Histogram, Point, point
 
-__all__ = ["QuerySource"]
-
 
 class QuerySource:
     """A progress listener: ``figures()`` gives the query, what it is, and how much (`ProgressListener.figures`)."""

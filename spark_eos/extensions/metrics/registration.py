@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from prometheus_client import CollectorRegistry
 
-__all__ = ["Registration", "register"]
-
 
 class Registration:
     """What `register` has registered. Close it, or leave its ``with`` block, to export it no more.

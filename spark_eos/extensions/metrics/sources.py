@@ -11,8 +11,6 @@ from spark_eos.clients.durations import Spread
 from spark_eos.extensions.metrics.client_points import commit_points, read_point
 from spark_eos.extensions.metrics.points import Collected, Point
 
-__all__ = ["Sources"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -17,8 +17,6 @@ from spark_eos.protocol.rules.notes import BACKUP, VERIFY, noted_ms
 from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import PartitionKey, State, Topic
 
-__all__ = ["Seen", "state_points", "trouble_points"]
-
 _NOUNS = {"group": "consumer_group", "query": "query", "publication": "publication"}
 
 

@@ -8,8 +8,6 @@ from spark_eos.errors.hidden import safe_url
 from spark_eos.extensions.metrics.points import Histogram, Point, point
 from spark_eos.monitoring.measured_store import MeasuredStore
 
-__all__ = ["StoreSource"]
-
 
 class StoreSource:
     """A measured store."""

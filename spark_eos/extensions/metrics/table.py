@@ -15,8 +15,6 @@ from spark_eos.extensions.metrics.metric import counter as _counter
 from spark_eos.extensions.metrics.metric import gauge as _gauge
 from spark_eos.extensions.metrics.metric import lags as _lags
 
-__all__ = ["METRICS"]
-
 _LOG, _TOPIC, _PARTITION = "eoslog.log", "messaging.destination.name", "messaging.destination.partition.id"
 _GROUP, _CLIENT, _QUERY = "messaging.consumer.group.name", "messaging.client.id", "eoslog.query"
 _OPERATION, _DB_OPERATION, _ERROR = "messaging.operation.name", "db.operation.name", "error.type"

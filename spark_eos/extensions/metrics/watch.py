@@ -31,8 +31,6 @@ from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 from spark_eos.storage.two_stores import is_apart
 from spark_eos.storage.urls import data_store
 
-__all__ = ["DEBT_S", "GARBAGE_S", "POLL_S", "TIMEOUT_S", "LogWatch"]
-
 POLL_S = 1.0
 """A log is polled once in so many seconds at most."""
 

@@ -22,8 +22,6 @@ from spark_eos.protocol.actions import Action
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import StagedFile
 
-__all__ = ["BatchWriter", "Filled"]
-
 _WRITER = "mirror in"
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _AGAIN_S = 1.0

@@ -12,8 +12,6 @@ from spark_eos.extensions.mirror.plan import Share
 from spark_eos.extensions.mirror.positions import Known, MirroredPartition, Position
 from spark_eos.protocol.types import EARLIEST_MS, LATEST_MS
 
-__all__ = ["Columns", "OpenPartition"]
-
 _OVERHEAD_BYTES = 100
 """What a record takes in memory beside its key, value and headers."""
 

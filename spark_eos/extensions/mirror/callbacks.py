@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Heard", "Quiet"]
-
 
 class Heard:
     """Tells an error once, until Kafka answers."""

@@ -13,8 +13,6 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.actions import CommitOffsets, PartitionOffset
 from spark_eos.protocol.state import State
 
-__all__ = ["Maps", "Translation", "maps_of", "moves", "passed_over", "translate", "translations"]
-
 _Committed = Mapping[tuple[str, int], tuple[int, str]]
 
 Maps = Mapping[tuple[str, int], tuple[Position, OffsetMap]]

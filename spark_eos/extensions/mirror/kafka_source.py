@@ -12,8 +12,6 @@ from spark_eos.errors import ConfigError, KafkaTimeoutError, UnknownTopicOrParti
 from spark_eos.errors.loading import Loading
 from spark_eos.extensions.mirror.callbacks import Heard, Quiet
 
-__all__ = ["Assigned", "KafkaSource", "SourceTopic", "Start", "recreated"]
-
 _Answer = TypeVar("_Answer")
 
 _TIMEOUT_S = 10.0

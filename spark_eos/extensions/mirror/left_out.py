@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, MutableMapping
 from spark_eos.errors import InvalidRequestError
 from spark_eos.extensions.mirror.kafka_source import SourceTopic
 
-__all__ = ["LeftOut"]
-
 
 class LeftOut:
     """The topics that are left out, each with what is wrong: ``tell`` is called with it once. See `prepare`."""

@@ -31,8 +31,6 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.actions import Action
 from spark_eos.protocol.state import State
 
-__all__ = ["Mirror", "Mirrored"]
-
 _POLL_S = 0.1
 _POLL_RECORDS = 5000
 _AGAIN_S = 1.0

@@ -17,17 +17,6 @@ from spark_eos.protocol.actions import Action, CommitMicroBatch, InitProducer, S
 from spark_eos.protocol.actions.queries.microbatch import ONE_SHOT_TIMEOUT_MS
 from spark_eos.protocol.state import State
 
-__all__ = [
-    "Note",
-    "Pair",
-    "check_no_loop",
-    "check_not_taken_over",
-    "note_of",
-    "notes",
-    "partitions_of",
-    "write_note",
-]
-
 _PREFIX = "mirror-out/"
 _IN_PREFIX = "mirror/"
 

@@ -15,8 +15,6 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["MirrorOffsets", "OffsetMap", "mirror_offsets", "not_mirrored"]
-
 
 class OffsetMap:
     """The map of one mirrored partition, as of one state of the log. A lookup reads a few rows of it."""

@@ -20,20 +20,6 @@ from spark_eos.protocol.actions.queries.microbatch import ONE_SHOT_TIMEOUT_MS
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import NO_PRODUCER, StagedFile
 
-__all__ = [
-    "MAX_PARTITIONS",
-    "BatchPlan",
-    "PlanOutdatedError",
-    "Share",
-    "actions",
-    "begin",
-    "is_committed",
-    "is_current",
-    "log_ends",
-    "plan",
-    "take_over",
-]
-
 NO_RECORDS: npt.NDArray[np.int64] = np.array([], np.int64)
 
 MAX_PARTITIONS = 5000

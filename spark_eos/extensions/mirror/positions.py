@@ -17,19 +17,6 @@ from spark_eos.errors import ConfigError, CorruptRecordError
 from spark_eos.protocol.actions.topics import MAX_TOPIC_NAME
 from spark_eos.protocol.state import State
 
-__all__ = [
-    "Known",
-    "MirroredPartition",
-    "Position",
-    "check_name",
-    "known",
-    "map_topic",
-    "mirrors",
-    "own_topic",
-    "position_of",
-    "positions",
-]
-
 _PREFIX = "mirror/"
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,100}")
 

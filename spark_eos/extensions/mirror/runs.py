@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from spark_eos.errors import CorruptRecordError
 
-__all__ = ["KAFKA", "LOG", "MapRow", "Place", "Run", "joined", "located", "runs_of"]
-
 KAFKA, LOG = 0, 1
 """The sides of a run: its first two fields."""
 

@@ -13,8 +13,6 @@ from spark_eos.log.topics import new_topic
 from spark_eos.protocol.actions import Action, AlterTopic, DeleteTopic
 from spark_eos.protocol.state import State, Topic
 
-__all__ = ["COPIED", "Target", "check_continues", "check_distinct", "copied", "prepare"]
-
 COPIED = (
     "cleanup.policy",
     "delete.retention.ms",

@@ -19,8 +19,6 @@ from spark_eos.extensions.several_logs.settling import settle
 from spark_eos.log.log import Log
 from spark_eos.protocol.types import Decider, Follower
 
-__all__ = ["MultiLogProducer"]
-
 _Result = TypeVar("_Result")
 
 

@@ -10,8 +10,6 @@ from spark_eos.protocol.actions import Action, InitProducer
 from spark_eos.protocol.state import Producer, State
 from spark_eos.protocol.types import Decider, Follower
 
-__all__ = ["settle"]
-
 
 def settle(log: Log, transactional_id: str, logs_by_id: dict[str, Log]) -> None:
     """See that all follow the last decision of an id, and note it. ``logs_by_id`` are logs by their ids that are open.

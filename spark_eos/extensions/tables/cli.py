@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from spark_eos.extensions.tables.publisher import Published
     from spark_eos.extensions.tables.tables import Tables
 
-__all__ = ["ADDED"]
-
 TABLES_OF_TOPICS = Columns(
     "tables list",
     {

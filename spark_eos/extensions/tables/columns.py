@@ -13,8 +13,6 @@ from spark_eos.log.topics import layout_of
 from spark_eos.protocol.arrow_fields import SchemaField
 from spark_eos.protocol.state import Topic
 
-__all__ = ["check_delta_schema", "grows_into", "oldest_version", "table_schema"]
-
 _REFUSED_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
 """What Delta refuses in the name of a column."""
 

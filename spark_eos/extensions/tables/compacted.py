@@ -24,8 +24,6 @@ from spark_eos.protocol.index_rows import IndexRow, Kind
 from spark_eos.protocol.publication import Pin
 from spark_eos.protocol.state import Topic
 
-__all__ = ["newest_rows"]
-
 _ANY = 1 << 62
 
 

@@ -21,8 +21,6 @@ from spark_eos.protocol.publication import Pin, Publication, PublicationVersion
 from spark_eos.protocol.state import PartitionKey, State, Topic
 from spark_eos.protocol.types import FileRef
 
-__all__ = ["Contents", "topic_of", "version_ends"]
-
 
 class Contents:
     """Makes what a publisher commits. It remembers what it has planned."""

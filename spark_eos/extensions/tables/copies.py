@@ -9,8 +9,6 @@ from spark_eos.errors import CorruptRecordError, ObjectExistsError, ObjectNotFou
 from spark_eos.protocol.types import FileRef
 from spark_eos.storage import Store
 
-__all__ = ["copy_files", "copy_name", "is_copy"]
-
 _COPY = re.compile(r"\d+-\d{20}-[0-9a-f]+(-[0-9a-f]{16})?\.parquet")
 _PART_BYTES = 16 << 20
 

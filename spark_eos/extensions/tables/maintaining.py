@@ -10,8 +10,6 @@ from spark_eos.extensions.tables.tables import Tables
 from spark_eos.log.log import Log
 from spark_eos.maintenance.maintain import NOTHING, Step
 
-__all__ = ["Publications", "step"]
-
 Tell = Callable[[str], None]
 
 

@@ -11,8 +11,6 @@ import pyarrow as pa
 from spark_eos.errors import TableChangedError, TableDamagedError
 from spark_eos.extensions.tables.target import FileChange, Footers, RowChange, Stamp, Target, Version
 
-__all__ = ["MemoryTable"]
-
 _Rows = dict[tuple[Any, ...], dict[str, Any]]
 
 

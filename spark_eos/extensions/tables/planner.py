@@ -19,8 +19,6 @@ from spark_eos.protocol.index_rows import Kind
 from spark_eos.protocol.publication import Pin
 from spark_eos.protocol.types import FileRef
 
-__all__ = ["Planner", "Run", "SealedFile", "Unsealed", "difference"]
-
 _FIRST = 4
 """Where the first row group of a Parquet file begins: after the magic."""
 

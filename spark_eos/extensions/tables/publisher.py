@@ -43,8 +43,6 @@ from spark_eos.protocol.publication import Pin, Publication, PublicationVersion
 from spark_eos.protocol.state import PartitionKey, State, Topic
 from spark_eos.protocol.types import PinnedRange
 
-__all__ = ["Published", "Publisher"]
-
 WRITER = "publish"
 _ATTEMPTS = 20
 """A plan that was outrun by another process is made again so often; a table that was changed is looked at so often."""

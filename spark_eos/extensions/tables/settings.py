@@ -11,17 +11,6 @@ from spark_eos.log.topics import is_compacted
 from spark_eos.protocol.publication import Publication
 from spark_eos.protocol.state import Topic
 
-__all__ = [
-    "DEFAULT_RETENTION_MS",
-    "FORMATS",
-    "MODES",
-    "check_settings",
-    "identifier_of",
-    "is_copied",
-    "is_merged",
-    "retention_ms",
-]
-
 FORMATS = ("delta", "iceberg")
 MODES = ("shared", "copied")
 

@@ -17,8 +17,6 @@ from spark_eos.extensions.tables.iceberg.catalog import open_catalog
 from spark_eos.extensions.tables.target import Stamp
 from spark_eos.storage import NO_SETTINGS, Settings, Store, settings_of, shared_store
 
-__all__ = ["ICEBERG", "StampedVersion", "stamped_version"]
-
 ICEBERG = "iceberg:"
 """What stands before the name of an Iceberg table: ``iceberg:<catalog>.<namespace>.<table>``."""
 

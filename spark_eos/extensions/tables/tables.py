@@ -20,8 +20,6 @@ from spark_eos.protocol.actions.publishing.publications import require_publicati
 from spark_eos.protocol.publication import Publication
 from spark_eos.storage.urls import absolute
 
-__all__ = ["Table", "TableVersion", "Tables"]
-
 Tell = Callable[[str], None]
 
 

@@ -17,18 +17,6 @@ import pyarrow as pa
 from spark_eos.errors import TableDamagedError
 from spark_eos.storage import Store, open_store
 
-__all__ = [
-    "PREFIX",
-    "DataFile",
-    "FileChange",
-    "Footers",
-    "RowChange",
-    "Stamp",
-    "Target",
-    "Version",
-    "application",
-]
-
 PREFIX = "eoslog."
 """How the names of all properties begin that a published version has."""
 

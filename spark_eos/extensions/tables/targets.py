@@ -13,8 +13,6 @@ from spark_eos.storage import NO_SETTINGS, Settings, settings_of
 from spark_eos.storage.two_stores import is_apart
 from spark_eos.storage.urls import data_settings_of
 
-__all__ = ["location_of", "open_targets"]
-
 
 def location_of(log: Log, publication: Publication, topic: str, topic_id: str) -> str:
     """The folder that the files of a topic's table are relative to, as a path or URL.

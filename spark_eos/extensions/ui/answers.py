@@ -8,8 +8,6 @@ from typing import Any
 from spark_eos.errors.hidden import safe_url
 from spark_eos.extensions.ui.series import Point
 
-__all__ = ["points", "settings", "spark"]
-
 _SPARK = 60
 """Values of a sparkline."""
 

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp
 
-__all__ = ["create_app", "names_of"]
-
 _LOG = logging.getLogger(__name__)
 
 _MOST_BYTES = 64 << 10

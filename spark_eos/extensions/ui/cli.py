@@ -14,8 +14,6 @@ from spark_eos.cli.parsing import Command
 from spark_eos.cli.usage.added import Added
 from spark_eos.errors.loading import Loading
 
-__all__ = ["ADDED"]
-
 app = typer.Typer()
 
 

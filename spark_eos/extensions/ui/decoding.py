@@ -15,8 +15,6 @@ from spark_eos.log.topics import codec_of
 from spark_eos.log.values.codec import ValueCodec
 from spark_eos.protocol.state import Topic
 
-__all__ = ["DECODINGS", "Decoder", "shown_bytes"]
-
 DECODINGS = ("auto", "text", "json", "hex", "base64")
 
 _REGISTRY = "schema.registry.url"

@@ -13,8 +13,6 @@ from starlette.routing import Route
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["login_page", "static_routes"]
-
 _TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",

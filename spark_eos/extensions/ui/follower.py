@@ -20,8 +20,6 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.state import State, Topic
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 
-__all__ = ["Follower"]
-
 Handle = TypeVar("Handle", bound=Log)
 
 _LOG = logging.getLogger(__name__)

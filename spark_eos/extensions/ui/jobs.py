@@ -9,8 +9,6 @@ from typing import Any
 
 from spark_eos.errors import EosLogError
 
-__all__ = ["Job", "Stopped"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -18,8 +18,6 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["Digits", "written"]
-
 _DEEPEST = 50
 """Lists in lists are shown down to this depth."""
 

@@ -9,8 +9,6 @@ from spark_eos.errors import InvalidRequestError
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.protocol.types import MAX_NUMBER
 
-__all__ = ["MOST_OFFSETS", "MOST_ROWS", "Answer", "Area", "Question", "page"]
-
 Answer: TypeAlias = "dict[str, Any]"
 
 MOST_ROWS = 200

@@ -14,8 +14,6 @@ from spark_eos.storage import Store
 from spark_eos.storage.no_writes import NoWrites
 from spark_eos.storage.store import EarlierPlace, ObjectInfo
 
-__all__ = ["ReadOnlyStore"]
-
 
 class ReadOnlyStore(NoWrites):
     """Passes reads on to another store and counts them; every write is refused before it reaches that store."""

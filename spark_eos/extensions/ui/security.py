@@ -21,8 +21,6 @@ from spark_eos.errors import ConfigError
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["COOKIE", "Access", "Guard", "is_loopback", "new_token"]
-
 COOKIE = "eoslog_session"
 CSRF = "x-csrf-token"
 

@@ -14,8 +14,6 @@ from typing import NamedTuple, TypeVar
 
 from spark_eos.protocol.state import EMPTY, Partition, PartitionKey, State
 
-__all__ = ["SAMPLES", "Point", "Sample", "Series", "Total", "query_lags"]
-
 Key = TypeVar("Key")
 
 SAMPLES = 180

@@ -17,8 +17,6 @@ from spark_eos.serving.door import Admitting, Door
 if TYPE_CHECKING:
     import uvicorn
 
-__all__ = ["Server"]
-
 
 class Server:
     """Serves the page of some logs at one address.

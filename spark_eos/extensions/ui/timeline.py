@@ -15,8 +15,6 @@ from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.rules.apply import Outcome, apply_entry
 from spark_eos.protocol.state import EMPTY, State
 
-__all__ = ["Seen", "TimeLine", "names_of", "read_entry"]
-
 _NEAR = 1000
 """So many entries are applied at most to learn what the requests of an older page came to."""
 

@@ -10,8 +10,6 @@ from spark_eos.extensions.value_formats.settings import ValueSettings, value_set
 from spark_eos.log.values.codec import ValueCodec
 from spark_eos.protocol.state import Topic
 
-__all__ = ["FORMATS", "codec_for"]
-
 
 class _Formats:
     def check(self, topic: str, config: Mapping[str, str], *, typed: bool) -> None:

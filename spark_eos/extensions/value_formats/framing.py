@@ -11,8 +11,6 @@ import pyarrow as pa
 
 from spark_eos.log.values.problems import Problems
 
-__all__ = ["CONFLUENT", "SINGLE_OBJECT", "Framing", "confluent_header", "single_object_header"]
-
 CONFLUENT_MAGIC = b"\x00"
 SINGLE_OBJECT_MAGIC = b"\xc3\x01"
 

@@ -16,8 +16,6 @@ from spark_eos.log.values.codec import ColumnEncoder, ValueCodec
 from spark_eos.log.values.json_values import dumps, loads, to_column
 from spark_eos.log.values.problems import Problems, without
 
-__all__ = ["JsonCodec"]
-
 
 class JsonCodec(ValueCodec):
     """Values as JSON in UTF-8, with or without Confluent's header; checked against a JSON Schema if there is one."""

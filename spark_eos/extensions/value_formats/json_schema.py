@@ -12,8 +12,6 @@ import pyarrow as pa
 from spark_eos.errors import ConfigError, SchemaMismatchError
 from spark_eos.errors.loading import Loading
 
-__all__ = ["check_schema", "is_object", "is_required", "schema_fields", "validator"]
-
 _NEWER = ("2019-09", "2020-12", "next")
 """Drafts that the library that checks values does not know."""
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from spark_eos.errors import ConfigError
 from spark_eos.extensions.value_formats.registry import Registry, check_url
 
-__all__ = ["registered", "subject_of"]
-
 
 def subject_of(topic: str) -> str:
     """The subject of a topic's values in a registry (Confluent's TopicNameStrategy)."""

@@ -14,8 +14,6 @@ from urllib.parse import quote, urlsplit
 
 from spark_eos.errors import ConfigError, SchemaRegistryError
 
-__all__ = ["Registered", "Registry"]
-
 _TIMEOUT_S = 10.0
 _PAUSES_S = (0.2, 1.0)
 """Before the second and the third attempt."""

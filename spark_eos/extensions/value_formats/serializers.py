@@ -14,8 +14,6 @@ from spark_eos.errors import ConfigError, SerializationError
 if TYPE_CHECKING:
     from spark_eos.log.values.codec import ValueCodec
 
-__all__ = ["AvroDeserializer", "AvroSerializer", "JsonDeserializer", "JsonSerializer"]
-
 AvroFormat: TypeAlias = Literal["avro", "avro-confluent", "avro-single-object"]
 
 

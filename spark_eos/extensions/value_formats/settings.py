@@ -14,8 +14,6 @@ from spark_eos.log.topics import setting_of
 if TYPE_CHECKING:
     from spark_eos.extensions.value_formats.registry import Registry
 
-__all__ = ["ValueSettings", "check", "kept", "value_settings"]
-
 _FRAMINGS: dict[str, Framing | None] = {
     "avro": None,
     "avro-confluent": CONFLUENT,

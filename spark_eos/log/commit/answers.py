@@ -28,8 +28,6 @@ from spark_eos.protocol.rules.apply import Rejected
 from spark_eos.protocol.rules.fate import Fate
 from spark_eos.protocol.state import State
 
-__all__ = ["Answers"]
-
 
 class Answers:
     """Answers tickets, and resolves what was in doubt. For one thread at a time."""

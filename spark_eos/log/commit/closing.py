@@ -15,8 +15,6 @@ from spark_eos.log.snapshots.derived import create_idempotent
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
 
-__all__ = ["CLOSED", "close_after", "closed_error", "is_closed_after", "is_closing"]
-
 CLOSED = b"eoslog: closed, version 1\n"
 """What the slot after the last entry of a closed log holds (docs/reference/format.md)."""
 

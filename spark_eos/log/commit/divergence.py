@@ -24,8 +24,6 @@ from spark_eos.protocol.rules.apply import is_in_history, lineage_after
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import Store
 
-__all__ = ["DivergenceDetector"]
-
 EVERY_S = 60.0
 """How often the store is asked where that is a request."""
 

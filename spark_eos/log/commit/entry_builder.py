@@ -14,8 +14,6 @@ from spark_eos.protocol.actions import Action, AppendBatches, Request
 from spark_eos.protocol.rules.apply import Rejected, apply, judged_by
 from spark_eos.protocol.state import State
 
-__all__ = ["Committed", "EntryBuilder", "PendingCommit", "Propose"]
-
 Propose = Callable[[State], Sequence[Action]]
 """What to ask for, given a state; nothing, if nothing is left to do. May raise to refuse.
 

@@ -17,8 +17,6 @@ from spark_eos.log.clock import Clock, Retry
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
 
-__all__ = ["check_no_gap"]
-
 _LOG = logging.getLogger(__name__)
 
 _LOOK_BEYOND = 16

@@ -38,8 +38,6 @@ from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import Store
 from spark_eos.storage.group_channel import GroupChannel
 
-__all__ = ["CommitGroup"]
-
 CONTENTION_WINDOW_S = 1.0
 """For so long at most after another process has written, this process commits in a group."""
 

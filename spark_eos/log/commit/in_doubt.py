@@ -29,8 +29,6 @@ from spark_eos.protocol.rules.apply import Outcome
 from spark_eos.protocol.rules.fate import Fate, fate_of, is_repeatable
 from spark_eos.protocol.state import State
 
-__all__ = ["Found", "InDoubtRequests"]
-
 Found = tuple[int, Outcome]
 """The entry in which a request was found, and what the rules made of it there."""
 

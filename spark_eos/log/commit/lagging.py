@@ -39,8 +39,6 @@ from spark_eos.protocol.actions import Request
 from spark_eos.protocol.rules.apply import Rejected, apply, judged_by
 from spark_eos.protocol.state import EMPTY, State
 
-__all__ = ["LaggingWriter"]
-
 _TOO_FAR = 4
 """A process lags no further than so many times the entries after which it looks for a snapshot."""
 

@@ -15,17 +15,6 @@ from typing import Any, NamedTuple
 from spark_eos.protocol.actions import Action
 from spark_eos.protocol.actions.declaration import DECLARED
 
-__all__ = [
-    "KEPT",
-    "Found",
-    "Report",
-    "are_reportable",
-    "mean_requests",
-    "read_newest",
-    "read_results",
-    "with_entry",
-]
-
 KEPT = 8
 """A leader reports the outcomes of so many of the newest entries."""
 

@@ -16,8 +16,6 @@ from spark_eos.log import paths
 from spark_eos.log.clock import Clock
 from spark_eos.storage import Store
 
-__all__ = ["AHEAD", "ReadAhead"]
-
 AHEAD = 16
 """So many entries are read at a time, at most."""
 

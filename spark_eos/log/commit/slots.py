@@ -27,8 +27,6 @@ from spark_eos.protocol.actions import Request
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
 
-__all__ = ["TAKEN", "Slots"]
-
 
 class _Taken(Enum):
     TAKEN = auto()

@@ -37,8 +37,6 @@ from spark_eos.protocol.rules.sealing import is_boundary
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import Store
 
-__all__ = ["ClockReading", "Passed", "Tail"]
-
 _LOG = logging.getLogger(__name__)
 
 _FEW = 8

@@ -12,8 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["array_from_numpy", "bytes_of_rows", "constant_array", "size_of", "take_rows"]
-
 _LENGTH_BYTES = 4
 
 Bytes: TypeAlias = "int | npt.NDArray[Any]"

@@ -23,15 +23,6 @@ from spark_eos.log.data.layout import Layout
 from spark_eos.protocol.types import BatchRef, FileRef
 from spark_eos.storage.store import Store, Upload
 
-__all__ = [
-    "RECORD_BATCH_BYTES",
-    "PartitionRun",
-    "StagedFileWriter",
-    "UploadedFile",
-    "compression_of",
-    "slices",
-]
-
 RECORD_BATCH_BYTES = 8 << 20
 """About the largest record batch: what a reader hands on in one piece."""
 

@@ -15,8 +15,6 @@ from spark_eos.log.data.layout import Layout, normalise_type
 from spark_eos.log.data.timestamps import TimestampBounds
 from spark_eos.log.data.value_ranges import first_without_name, outside
 
-__all__ = ["Columns", "RowConverter"]
-
 Columns = list[pa.Array | None]
 """One array for each stored column of a layout, in its order; None where all rows are null (a timestamp:
 where all rows get the time of writing)."""

@@ -17,20 +17,6 @@ from spark_eos.log.data.arrow import constant_array
 from spark_eos.log.data.value_ranges import has_times
 from spark_eos.protocol.arrow_fields import FIELD_ID, SCHEMA_VERSION, SchemaField, fields_of
 
-__all__ = [
-    "KAFKA_VERSION",
-    "RESERVED_PREFIXES",
-    "SKIPPED",
-    "SPARK_FIELD",
-    "TIMESTAMP_TYPE",
-    "Layout",
-    "check_topic_schema",
-    "deserialise_schema",
-    "normalise_schema",
-    "normalise_type",
-    "serialise_schema",
-]
-
 KAFKA_VERSION = 0
 """The schema version of Kafka-shaped topics; versions of topics with a schema start at 1."""
 

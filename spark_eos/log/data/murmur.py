@@ -8,8 +8,6 @@ import pyarrow as pa
 
 from spark_eos.errors import SchemaMismatchError
 
-__all__ = ["hash_matrix", "murmur2"]
-
 _SEED = np.uint32(0x9747B28C)
 _M = np.uint32(0x5BD1E995)
 _MASK = 0xFFFFFFFF

@@ -21,21 +21,6 @@ from spark_eos.log.data.arrow import size_of
 from spark_eos.log.data.layout import normalise_type
 from spark_eos.log.data.murmur import hash_matrix, murmur2
 
-__all__ = [
-    "PRODUCER_BATCH_BYTES",
-    "DefaultPartitioner",
-    "Partitioner",
-    "Partitions",
-    "Rows",
-    "Sticky",
-    "check_partitions",
-    "explicit",
-    "key_hashes",
-    "key_partitions",
-    "load_partitioner",
-    "murmur2",
-]
-
 PRODUCER_BATCH_BYTES = 16_384
 """Bytes a producer sends to one partition before `Sticky` moves on (Kafka's batch.size)."""
 

@@ -15,8 +15,6 @@ from spark_eos.protocol.index import IndexRow, Kind, Load, in_memory
 from spark_eos.protocol.state import Partition, State
 from spark_eos.protocol.types import BatchRef, FileRef, TopicPartition
 
-__all__ = ["Fetch", "end_offset", "partition_of", "plan", "planned_back", "planned_rows"]
-
 
 class Fetch(NamedTuple):
     """Offsets ``offset`` to ``offset + count - 1`` of one batch, which begins ``skip`` offsets before them.

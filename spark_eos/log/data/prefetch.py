@@ -16,14 +16,6 @@ from spark_eos.log.data.planner import Fetch
 from spark_eos.storage import Readable, Store
 from spark_eos.storage.forks import generation
 
-__all__ = [
-    "MAX_BUFFERED_BYTES",
-    "MAX_COALESCED_BYTES",
-    "MAX_CONCURRENCY",
-    "MAX_GAP_BYTES",
-    "prefetch_batches",
-]
-
 MAX_GAP_BYTES = 64 << 10
 """Ranges that are no further apart are read by one request: the bytes between cost less than another one."""
 

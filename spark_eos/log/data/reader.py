@@ -18,8 +18,6 @@ from spark_eos.protocol.types import BatchRef, FileRef
 from spark_eos.storage.encrypted_files import check_plain
 from spark_eos.storage.store import Readable
 
-__all__ = ["decode_batch", "read_batch"]
-
 
 def read_batch(
     store: Readable,

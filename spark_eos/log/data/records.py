@@ -25,8 +25,6 @@ from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.storage import Readable, Store
 
-__all__ = ["SMALL_BYTES", "SMALL_ROWS", "Records", "needs_file", "offset_for_time", "read", "times_damaged"]
-
 Offsets = npt.NDArray[np.int64]
 
 SMALL_BYTES, SMALL_ROWS = 64 << 10, 1000

@@ -12,8 +12,6 @@ import pyarrow as pa
 from spark_eos.errors import SchemaMismatchError
 from spark_eos.protocol.arrow_schema import MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH, MAX_SCHEMA_FIELDS
 
-__all__ = ["check_limits", "check_size"]
-
 
 def check_limits(schema: pa.Schema) -> None:
     """Raise `SchemaMismatchError`, naming the column, for a schema that is too deep or has too many fields.

@@ -24,8 +24,6 @@ from spark_eos.log.topics import compression_of_topic, is_compacted, key_columns
 from spark_eos.protocol.state import Topic
 from spark_eos.storage import NO_SETTINGS, Settings, Store, shared_store
 
-__all__ = ["BUFFER_BYTES", "TaskStorage", "reading_ahead", "stage_rows"]
-
 BUFFER_BYTES = 32 * 1024 * 1024
 """Rows that a writer holds before it sorts them by partition and writes them."""
 

@@ -19,8 +19,6 @@ from spark_eos.log.topics import config_value
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import LATEST_MS
 
-__all__ = ["TimestampBounds", "going_on", "own_times"]
-
 _AFTER, _BEFORE = "message.timestamp.after.max.ms", "message.timestamp.before.max.ms"
 
 _MS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}

@@ -14,8 +14,6 @@ import pyarrow.compute as pc
 
 from spark_eos.protocol.types import EARLIEST_MS, LATEST_MS
 
-__all__ = ["first_without_name", "has_times", "least_and_most", "outside"]
-
 _SECONDS = (EARLIEST_MS // 1000, LATEST_MS // 1000 + 1)
 """The first second of year 1, and the one after year 9999."""
 

@@ -26,8 +26,6 @@ from spark_eos.protocol.types import StagedFile
 from spark_eos.storage.forks import OfOneProcess
 from spark_eos.storage.store import Store
 
-__all__ = ["BUFFER_BYTES", "FILE_BYTES", "SegmentWriter"]
-
 BUFFER_BYTES = 32 << 20
 """Rows gathered before they are sorted by partition and written."""
 

@@ -19,8 +19,6 @@ from spark_eos.protocol.types import Decider, ProducerStamp
 if TYPE_CHECKING:
     from spark_eos.log.handle.writing import LogWriter
 
-__all__ = ["FollowingTask", "follow", "note"]
-
 _LOG = logging.getLogger(__name__)
 
 PAUSE_S = 10.0

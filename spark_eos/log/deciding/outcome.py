@@ -11,8 +11,6 @@ from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import NO_OPEN, CommittedOffset, Decision, Producer, State
 from spark_eos.protocol.types import Decider
 
-__all__ = ["as_decided", "decision_of", "followers"]
-
 _NO_OFFSETS: Map[tuple[str, int], CommittedOffset] = Map()
 
 

@@ -28,8 +28,6 @@ from spark_eos.protocol.types import TopicPartition
 from spark_eos.storage import Store
 from spark_eos.storage.two_stores import absolute_place
 
-__all__ = ["LogReader"]
-
 _BELIEVED_S = 60.0
 """For so long a log far away is believed to be the one that was opened."""
 

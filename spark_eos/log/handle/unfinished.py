@@ -9,8 +9,6 @@ from spark_eos.errors import NotALogError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.storage import Store
 
-__all__ = ["not_a_log", "unfinished"]
-
 
 def not_a_log(store: Store) -> NotALogError:
     """The error of a call that needs a log where none is."""

@@ -28,8 +28,6 @@ from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import StagedFile
 from spark_eos.storage.two_stores import check_claim
 
-__all__ = ["LogWriter"]
-
 _OLD_S = 60.0
 """After so long without staging anything, the log's end is looked for before."""
 

@@ -21,8 +21,6 @@ from spark_eos.log.topics import (
 from spark_eos.protocol.actions import AlterTopic
 from spark_eos.protocol.state import Topic
 
-__all__ = ["alteration"]
-
 
 def alteration(
     topic: Topic,

@@ -11,8 +11,6 @@ from spark_eos.log.data.layout import Layout
 from spark_eos.protocol.arrow_fields import SchemaField, named
 from spark_eos.protocol.schema_versions import highest_id
 
-__all__ = ["convert_array", "convert_table", "names_under"]
-
 Missing = Callable[[SchemaField, str], None]
 """Is called with a field that rows have no values for, and its path. It may refuse that."""
 

@@ -28,8 +28,6 @@ from spark_eos.log.topics import check_key_columns, config_value, key_columns
 from spark_eos.protocol.arrow_fields import FIELD_ID
 from spark_eos.protocol.state import Topic
 
-__all__ = ["Edits", "check_keys", "edited"]
-
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 

@@ -14,8 +14,6 @@ from spark_eos.log.schemas.conversion import convert_array
 from spark_eos.protocol.arrow_fields import SchemaField
 from spark_eos.protocol.widening import widens
 
-__all__ = ["Fitting", "fits_into"]
-
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 

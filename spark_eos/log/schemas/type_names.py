@@ -9,8 +9,6 @@ import pyarrow as pa
 
 from spark_eos.errors import ConfigError
 
-__all__ = ["parse_type"]
-
 _TYPES = {
     "boolean": pa.bool_(),
     "bool": pa.bool_(),

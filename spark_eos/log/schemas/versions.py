@@ -21,17 +21,6 @@ from spark_eos.protocol.arrow_fields import FIELD_ID, SCHEMA_VERSION, SchemaFiel
 from spark_eos.protocol.schema_versions import check_follows, highest_id
 from spark_eos.protocol.state import Topic
 
-__all__ = [
-    "by_name",
-    "inner_fields",
-    "new_ids",
-    "next_version",
-    "numbered",
-    "respelled",
-    "with_ids",
-    "with_inner",
-]
-
 _SPARK_TYPES = {
     "int16": "short",
     "int32": "integer",

@@ -11,8 +11,6 @@ from spark_eos.log.data.arrow import array_from_numpy, constant_array
 from spark_eos.log.data.planner import Fetch
 from spark_eos.log.data.records import Records
 
-__all__ = ["place_column", "place_names"]
-
 
 def place_names(*, is_typed: bool) -> tuple[str, str, str, str]:
     """The names of topic, partition, offset and timestamp; the last one is stored."""

@@ -18,8 +18,6 @@ from spark_eos.log.data.planner import Fetch
 from spark_eos.log.selection.columns import place_names
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["RowFilter"]
-
 _PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 
 

@@ -14,8 +14,6 @@ from typing import NamedTuple
 from spark_eos.log.data.planner import Fetch
 from spark_eos.protocol.types import FileRef, TopicPartition
 
-__all__ = ["SealedFile", "SealedPlan", "split_sealed"]
-
 _FIRST_GROUP = 4
 """Where the first row group of a Parquet file begins: after ``PAR1``."""
 

@@ -15,8 +15,6 @@ from spark_eos.protocol.index import IndexRow, Kind, Load, in_memory
 from spark_eos.protocol.publication import Publication
 from spark_eos.protocol.state import Partition, PartitionKey, State
 
-__all__ = ["Covered", "Wait", "held_by", "is_closed", "unit_of", "unknown", "whole_cut", "whole_ends"]
-
 Covered = Callable[[PartitionKey, int, int], int]
 """How many offsets of a range do not count: ``(partition, first, end)``."""
 

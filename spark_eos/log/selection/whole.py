@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 from spark_eos.protocol.state import PartitionKey
 
-__all__ = ["Cut", "Lists", "Part", "Unit", "is_before", "most", "part_of", "records", "torn"]
-
 Cut = Mapping[PartitionKey, int]
 """The offset up to which (exclusive) a partition goes."""
 

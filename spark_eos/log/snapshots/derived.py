@@ -5,8 +5,6 @@ from __future__ import annotations
 from spark_eos.errors import ObjectExistsError, ObjectNotFoundError, StoreUnavailableError
 from spark_eos.storage.store import Data, Store
 
-__all__ = ["create_idempotent"]
-
 
 def create_idempotent(store: Store, name: str, data: Data) -> None:
     """Return when ``name`` is there, stored now or before, by any process. Raises what `Store.create` does otherwise.

@@ -17,8 +17,6 @@ from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
 
-__all__ = ["KEPT", "NOWHERE", "Horizon", "before_open", "spread"]
-
 KEPT = 2
 """Snapshots that stay whatever their age: a process that has just listed them still finds the newest one."""
 

@@ -12,8 +12,6 @@ from spark_eos.protocol.encoding.index_pages import decode_page, encode_page
 from spark_eos.protocol.index import IndexPage, PageContent
 from spark_eos.storage import Store
 
-__all__ = ["CACHED_ROWS", "IndexPageStore"]
-
 CACHED_ROWS = 64 * 1024
 """Rows, or references to pages, that one process keeps of what it has read: some 20 MB."""
 

@@ -26,8 +26,6 @@ from spark_eos.log.snapshots.worker import in_background
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
 
-__all__ = ["SHARE", "BackgroundMaintenance", "Retirer", "retirable"]
-
 SHARE = 0.1
 """Of the time that passes, what maintenance may take."""
 

@@ -30,8 +30,6 @@ from spark_eos.protocol.index import IndexPage
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
 
-__all__ = ["LARGE", "Snapshots", "newest_snapshot"]
-
 LARGE = 256
 """Partitions from which on a snapshot may take longer than a commit should."""
 

@@ -7,8 +7,6 @@ import threading
 import weakref
 from collections.abc import Callable
 
-__all__ = ["in_background"]
-
 _EXIT_S = 10.0
 """For so long the end of a process waits for what is being done."""
 

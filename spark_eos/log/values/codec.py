@@ -12,8 +12,6 @@ from spark_eos.log.values.json_values import dumps
 from spark_eos.log.values.problems import Problems
 from spark_eos.protocol.state import Topic
 
-__all__ = ["ColumnEncoder", "ValueCodec", "ValueFormat"]
-
 ColumnEncoder: TypeAlias = "Callable[[pa.RecordBatch], tuple[pa.Array, Problems]]"
 """Gives the value of each row as binary, null where it cannot be encoded, and the reasons."""
 

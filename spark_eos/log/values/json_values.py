@@ -12,8 +12,6 @@ from uuid import UUID
 
 import pyarrow as pa
 
-__all__ = ["dumps", "loads", "to_column", "to_plain"]
-
 
 def loads(data: bytes | str) -> Any:
     """The value of a JSON text. Raises `ValueError`; NaN and Infinity are no JSON."""

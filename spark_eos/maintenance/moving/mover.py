@@ -43,8 +43,6 @@ from spark_eos.storage.encrypted_files import stored_size
 from spark_eos.storage.two_stores import DATA_MARK, absolute_place, at_place, check_claim, is_apart
 from spark_eos.storage.urls import data_store
 
-__all__ = ["MIN_AGE_S", "DataMover", "Moved"]
-
 MIN_AGE_S = 3600.0
 """How long a writer has from its start to its commit, and a reader from its plan to its end, before it may fail."""
 

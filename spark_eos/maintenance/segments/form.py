@@ -18,15 +18,6 @@ from spark_eos.log.topics import compression_at_level, config_value, layout_of
 from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.state import Topic
 
-__all__ = [
-    "BATCH_BYTES",
-    "GROUP_BYTES",
-    "Form",
-    "fits_parquet",
-    "form_of",
-    "is_sealed_in_parquet",
-]
-
 BATCH_BYTES = 4 << 20
 """About the size of a new batch of an Arrow file, before compression.
 

@@ -18,8 +18,6 @@ from spark_eos.maintenance.segments.form import Form
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import StagedFile
 
-__all__ = ["Output"]
-
 
 class Output:
     """One file of one partition, in the form that is asked for. ``base_seq`` is where its writer began."""

@@ -12,8 +12,6 @@ from typing import NamedTuple
 from spark_eos.maintenance.segments.form import fits_parquet
 from spark_eos.protocol.index import IndexRow, Kind
 
-__all__ = ["GROWTH", "LARGE_FILE", "SHRINKS", "Facts", "is_large", "plan_parquet"]
-
 GROWTH = 4
 """What was rolled is rolled again only into something at least so many times as large."""
 

@@ -40,8 +40,6 @@ from spark_eos.protocol.rules.sealing import sealed_to
 from spark_eos.protocol.state import Partition, State, Topic
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["Cut", "seal"]
-
 _PARTITIONS = 256
 """Partitions that one entry replaces segments of, at most."""
 _IN_VAIN = 16

@@ -22,8 +22,6 @@ from spark_eos.protocol.rules.sealing import is_boundary
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import Store
 
-__all__ = ["Chain"]
-
 _LOOK_BEYOND = 64
 """Missing entries in a row that are noticed as such, and not taken for the end of the log."""
 

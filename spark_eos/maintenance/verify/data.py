@@ -23,8 +23,6 @@ from spark_eos.protocol.state import PartitionKey, State, Topic
 from spark_eos.storage import Store
 from spark_eos.storage.encrypted_files import stored_size
 
-__all__ = ["DataCheck"]
-
 _REMEMBERED = 10_000
 """Files whose size is asked for once, though many rows refer to them."""
 

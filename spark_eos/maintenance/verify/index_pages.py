@@ -21,8 +21,6 @@ from spark_eos.protocol.publication import Pin
 from spark_eos.protocol.state import Partition, PartitionKey, State
 from spark_eos.storage import Store
 
-__all__ = ["Mentioned", "PieceCheck"]
-
 
 class Mentioned:
     """Names that something refers to, as hashes: 8 bytes for each."""

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
-__all__ = ["Finding", "FindingCollector", "Summary", "Verdict"]
-
 
 class Verdict(Enum):
     """How bad a finding is."""

@@ -9,8 +9,6 @@ from spark_eos.monitoring.troubles.trouble import LOG, Trouble, age
 from spark_eos.protocol.rules.takeovers import FENCED, TIMED_OUT
 from spark_eos.protocol.state import Event, State
 
-__all__ = ["of_fencings"]
-
 _LATELY_MS = 3_600_000
 
 _OFTEN = 3

@@ -17,8 +17,6 @@ from spark_eos.protocol.rules.notes import BACKUP, VERIFY, is_damaged, noted_ms
 from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import PartitionKey, State
 
-__all__ = ["CLOCK_MS", "UNSEALED", "Seen", "of_snapshots", "troubles_of"]
-
 CLOCK_MS = 60_000
 """Clocks that differ by more are not of one time."""
 

@@ -9,8 +9,6 @@ from spark_eos.monitoring.members import SilentMember, not_asked
 from spark_eos.monitoring.troubles.trouble import LOG, Command, Trouble, age, listed
 from spark_eos.protocol.state import State
 
-__all__ = ["behind", "lost", "silent", "unknown"]
-
 _RECENT = 1000
 """Entries in which the last micro-batches of a query are shown."""
 

@@ -8,8 +8,6 @@ from spark_eos.monitoring.activity import OpenTransaction
 from spark_eos.monitoring.lag import Lag
 from spark_eos.monitoring.troubles.trouble import LOG, Command, Trouble, age, listed
 
-__all__ = ["of_transactions"]
-
 _MANY_OFFSETS = 1000
 _SOON_MS = 60_000
 """A transaction within its timeout is worth knowing once it holds back so many offsets for so long."""

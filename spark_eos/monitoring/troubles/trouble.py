@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
-__all__ = ["LEVELS", "LOG", "Command", "Level", "Trouble", "age", "at_most", "listed", "worst_first"]
-
 Level: TypeAlias = "Literal['critical', 'warning', 'note']"
 Command: TypeAlias = "tuple[str, ...]"
 

@@ -18,8 +18,6 @@ from spark_eos.protocol.encoding.avro import LONG, STRING, optional_of
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import AppVersion, State
 
-__all__ = ["SetAppVersion", "is_committed", "set_app_version"]
-
 
 class SetAppVersion(NamedTuple):
     """The job ``app_id`` has written ``version``: to the topic with the id ``topic_id``, or (None) to several."""

@@ -28,9 +28,6 @@ from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import Partition, PartitionKey, Producer, State, Topic
 from spark_eos.protocol.types import NO_PRODUCER, NO_SEQUENCE, BatchRef, FileRef, ProducerStamp, StagedFile
 
-__all__ = ["AppendBatches", "Appended", "append", "check_file_name", "check_floor", "staged_at"]
-
-
 _BASE_SEQ = re.compile(r"[0-9]{1,20}")
 _FILE_NAME = 1024
 """Most characters of a file's name, as in S3."""

@@ -20,19 +20,6 @@ from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import DataBefore, State
 from spark_eos.protocol.types import Told
 
-__all__ = [
-    "DataCopied",
-    "DataMoved",
-    "MoveData",
-    "PlaceData",
-    "check_not_moving",
-    "data_copied",
-    "data_moved",
-    "move_data",
-    "place_beside",
-    "place_data",
-]
-
 _MAX_CHARS = 2048
 
 

@@ -16,24 +16,6 @@ from spark_eos.protocol.encoding.avro import Shape, record, same
 from spark_eos.protocol.state import PartitionKey, State
 from spark_eos.protocol.types import MAX_NUMBER, ProducerStamp, Told
 
-__all__ = [
-    "CRC",
-    "DECLARED",
-    "INT32",
-    "SETTINGS",
-    "Answer",
-    "Bounds",
-    "Clock",
-    "Declaration",
-    "Effects",
-    "Fate",
-    "Field",
-    "Tell",
-    "changes",
-    "declare",
-    "shown",
-]
-
 A = TypeVar("A", bound=tuple[Any, ...])
 
 

@@ -16,8 +16,6 @@ from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import Told
 
-__all__ = ["MarkEncrypted", "check_publishable", "mark_encrypted"]
-
 
 class MarkEncrypted(NamedTuple):
     """Data files are encrypted from now on. ``key_id`` is the key of new files at this time."""

@@ -26,19 +26,6 @@ from spark_eos.protocol.rules.takeovers import timed_out
 from spark_eos.protocol.state import CommittedOffset, Group, Producer, State, TransactionState
 from spark_eos.protocol.types import ProducerStamp, Told
 
-__all__ = [
-    "ExpireOffsets",
-    "ExpireProducers",
-    "ExpireTransaction",
-    "ExpireTransactionalIds",
-    "due",
-    "expire_offsets",
-    "expire_producers",
-    "expire_transaction",
-    "expire_transactional_ids",
-    "is_open",
-]
-
 _MINUTE_MS = 60_000
 _NO_OFFSETS: Map[tuple[str, int], CommittedOffset] = Map()
 

@@ -32,20 +32,6 @@ from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import Group, Member, PartitionKey, State
 from spark_eos.protocol.types import ADMIN, Membership, Told
 
-__all__ = [
-    "JoinGroup",
-    "LeaveGroup",
-    "SyncGroup",
-    "check_committer",
-    "forgotten",
-    "is_gone",
-    "join",
-    "leave",
-    "offsets_gone",
-    "sync",
-    "topic_changed",
-]
-
 
 class JoinGroup(NamedTuple):
     """A consumer joins a group, or changes what it subscribes to.

@@ -20,8 +20,6 @@ from spark_eos.protocol.rules.settings import is_setting
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import Told
 
-__all__ = ["AlterLog", "CreateLog", "alter", "create"]
-
 
 class CreateLog(NamedTuple):
     """The first action of entry 0, and of no other: the log has an id from now on.

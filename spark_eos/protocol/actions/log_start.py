@@ -18,8 +18,6 @@ from spark_eos.protocol.rules.sealing import trimmed
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import RETENTION, PartitionOffset, Told
 
-__all__ = ["TO_THE_END", "AdvanceLogStart", "advance"]
-
 TO_THE_END = -1
 """In place of an offset in `AdvanceLogStart`: up to the last stable offset, wherever it is by then."""
 

@@ -18,8 +18,6 @@ from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import CommittedOffset, Member, Producer, State
 from spark_eos.protocol.types import LATEST_MS, Told
 
-__all__ = ["ResetLogTime", "reset"]
-
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 

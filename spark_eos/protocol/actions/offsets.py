@@ -27,8 +27,6 @@ from spark_eos.protocol.types import (
     Told,
 )
 
-__all__ = ["CommitOffsets", "DeleteOffsets", "commit", "delete_offsets", "is_pending", "require_partition"]
-
 
 class CommitOffsets(NamedTuple):
     """A consumer group's positions; with a producer they wait for the end of its transaction.

@@ -38,23 +38,6 @@ from spark_eos.protocol.state import (
 )
 from spark_eos.protocol.types import BatchRef, ProducerStamp
 
-__all__ = [
-    "RUNS_REMEMBERED",
-    "SEQUENCE_WINDOW",
-    "TRANSACTION_MAX_TIMEOUT_MS",
-    "EndTransaction",
-    "InitProducer",
-    "complete",
-    "end_transaction",
-    "find_duplicate",
-    "init",
-    "next_sequence",
-    "next_window",
-    "refuse_follower",
-    "require_epoch",
-    "require_transaction",
-]
-
 TRANSACTION_MAX_TIMEOUT_MS = 900_000
 """Longest transaction.timeout.ms (Kafka's transaction.max.timeout.ms)."""
 

@@ -22,8 +22,6 @@ from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.sealing import PAGE_ROWS, sealed_to
 from spark_eos.protocol.state import State
 
-__all__ = ["ReplaceSegments", "replace_segments"]
-
 
 class ReplaceSegments(NamedTuple):
     """Sealed rows of a partition are replaced by others with the same records at the same offsets, or fewer of them.

@@ -14,8 +14,6 @@ from spark_eos.protocol.encoding.avro import LONG
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import State
 
-__all__ = ["RaiseStagingFloor", "raise_staging_floor"]
-
 
 class RaiseStagingFloor(NamedTuple):
     """Files whose names begin with an entry below ``seq`` can no longer be committed."""

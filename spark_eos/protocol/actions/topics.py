@@ -28,19 +28,6 @@ from spark_eos.protocol.schema_versions import check_follows
 from spark_eos.protocol.state import Partition, State, Topic
 from spark_eos.protocol.types import MAX_PARTITIONS, Told
 
-__all__ = [
-    "MAX_TOPIC_NAME",
-    "AlterTopic",
-    "CreateTopic",
-    "DeleteTopic",
-    "alter",
-    "check_name",
-    "check_partitions",
-    "create",
-    "delete",
-    "require",
-]
-
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 

@@ -12,30 +12,6 @@ from typing import Any, NamedTuple
 
 from immutables import Map
 
-__all__ = [
-    "BOOLEAN",
-    "BYTES",
-    "LONG",
-    "LONGS",
-    "STRING",
-    "Shape",
-    "array",
-    "array_of",
-    "columns_of",
-    "converted",
-    "fingerprint",
-    "keyed_by",
-    "map_of",
-    "optional",
-    "optional_of",
-    "parsed",
-    "record",
-    "record_of",
-    "same",
-    "since",
-    "versions",
-]
-
 
 def record(name: str, /, **fields: Any) -> dict[str, Any]:
     """Avro's schema of a record."""

@@ -14,8 +14,6 @@ from spark_eos.protocol.encoding.frame import Frame
 from spark_eos.protocol.encoding.schema import FORMAT_VERSION, known_schemas, newest, rules_of
 from spark_eos.protocol.rules.bounds import check_types
 
-__all__ = ["FORMAT_VERSION", "decode_entry", "encode_entry"]
-
 _FRAME = Frame(b"EOSLOG", "log entry", FORMAT_VERSION)
 
 

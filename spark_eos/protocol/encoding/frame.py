@@ -17,8 +17,6 @@ import google_crc32c
 
 from spark_eos.errors import CorruptRecordError, UnsupportedVersionError
 
-__all__ = ["Frame"]
-
 _HEADER = Struct(">6sH8sI")
 
 _BEFORE_RELEASE = (

@@ -20,22 +20,6 @@ from spark_eos.protocol.encoding.values import FILE, INDEX_ROWS, ROW_COLUMNS
 from spark_eos.protocol.index import IndexPage, IndexRow, Kind, Measures, PageContent, Rows
 from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp
 
-__all__ = [
-    "PAGES",
-    "checksum",
-    "decode_page",
-    "encode_page",
-    "page_columns",
-    "read_pages",
-    "read_rows",
-    "rows_columns",
-    "schemas",
-    "seal_pages",
-    "seal_rows",
-    "seal_tail",
-    "written",
-]
-
 Aborted: TypeAlias = "Map[tuple[int, int], bool]"
 """Producer ids and numbers of aborted transactions."""
 

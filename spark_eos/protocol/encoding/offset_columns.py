@@ -12,17 +12,6 @@ from typing import Any
 
 from spark_eos.protocol.types import MAX_PARTITIONS, PartitionOffset, SourceProgress
 
-__all__ = [
-    "check_runs",
-    "offset_columns",
-    "offsets_text",
-    "read_offsets",
-    "read_runs",
-    "read_source",
-    "runs_of",
-    "source_columns",
-]
-
 
 def runs_of(keys: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
     """Partitions, by topic id and number, as runs of numbers that follow one another."""

@@ -20,8 +20,6 @@ from spark_eos.protocol.types import BatchRef, FileRef, ProducerStamp
 if TYPE_CHECKING:
     from spark_eos.protocol.index_rows import IndexRow
 
-__all__ = ["BLOCK_ROWS", "Block", "Head", "Heads", "blocks", "heads_of", "pack", "unpack"]
-
 BLOCK_ROWS = 16
 """Rows of a block. At most so many rows of a partition are in memory unpacked."""
 

@@ -13,8 +13,6 @@ from typing import Any
 from spark_eos.protocol.actions import DECLARED
 from spark_eos.protocol.encoding.avro import Shape, array, parsed, record, versions
 
-__all__ = ["FORMAT_VERSION", "known_schemas", "newest", "rules_of", "written"]
-
 FORMAT_VERSION = 1
 """Version of the frame around the record; readers refuse newer ones."""
 

@@ -17,8 +17,6 @@ from spark_eos.protocol.index import Index, Rows
 from spark_eos.protocol.state import Partition, PartitionKey
 from spark_eos.protocol.types import FileRef, ProducerStamp
 
-__all__ = ["PARTITION_COLUMNS", "partition_columns", "read_partitions"]
-
 _NO_ROWS = Rows()
 
 

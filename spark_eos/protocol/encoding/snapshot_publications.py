@@ -29,8 +29,6 @@ from spark_eos.protocol.publication import Pin, Publication, PublicationVersion
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import Partition, PartitionKey
 
-__all__ = ["PUBLICATIONS", "Publications", "numbered", "resolved"]
-
 
 class Pins(NamedTuple):
     """The pins of a version. ``counts`` are the pinned pages of each partition, ``pages`` their numbers."""

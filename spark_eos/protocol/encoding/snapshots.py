@@ -56,8 +56,6 @@ from spark_eos.protocol.state import (
 )
 from spark_eos.protocol.types import PartitionOffset
 
-__all__ = ["decode_snapshot", "encode_snapshot", "schemas", "written"]
-
 _FRAME = Frame(b"EOSSNP", "snapshot", 1)
 
 

@@ -42,27 +42,6 @@ from spark_eos.protocol.types import (
     StagedFile,
 )
 
-__all__ = [
-    "BATCH_COLUMNS",
-    "CONFIG",
-    "DECIDER",
-    "FILE",
-    "FOLLOWERS",
-    "INDEX_ROWS",
-    "MEMBERSHIP",
-    "NUMBERED_TOPICS",
-    "NUMBERS",
-    "OFFSETS",
-    "PAIRS",
-    "PARTITIONS",
-    "PINNED_RANGES",
-    "ROW_COLUMNS",
-    "RUNS",
-    "SOURCES",
-    "STAGED_FILES",
-    "STAMP",
-]
-
 BATCH_COLUMNS = (
     "partition",
     "count",

@@ -16,19 +16,6 @@ from spark_eos.protocol.rules import bounds, sealing, times, trail
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import RULES
 
-__all__ = [
-    "Accepted",
-    "Outcome",
-    "Rejected",
-    "apply",
-    "apply_entry",
-    "check_history",
-    "is_in_history",
-    "judged_by",
-    "lineage_after",
-    "state_after",
-]
-
 
 class Accepted(NamedTuple):
     """The result of each action of the request, in their order (None: the action has no result)."""

@@ -23,8 +23,6 @@ from spark_eos.protocol.actions.declaration import CRC, DECLARED, INT32, Bounds
 from spark_eos.protocol.rules.predicate import Limits, Predicate, predicate
 from spark_eos.protocol.types import EARLIEST_MS, LATEST_MS, MAX_NUMBER, BatchRef, FileRef
 
-__all__ = ["check", "check_types", "fits"]
-
 Check: TypeAlias = "Callable[[Any], None]"
 
 _BYTES = Bounds(INT32.least, 2**43)

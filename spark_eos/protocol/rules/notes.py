@@ -9,8 +9,6 @@ from __future__ import annotations
 from spark_eos.protocol.actions import SetAppVersion
 from spark_eos.protocol.state import State
 
-__all__ = ["BACKUP", "SOUND", "VERIFY", "is_damaged", "noted", "noted_ms"]
-
 BACKUP, VERIFY, SOUND = "eoslog backup", "eoslog verify", "eoslog verify: sound"
 
 

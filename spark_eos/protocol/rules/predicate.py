@@ -12,8 +12,6 @@ from typing import Any, NamedTuple, TypeAlias, Union, get_args, get_origin
 
 from spark_eos.protocol.actions.declaration import Bounds
 
-__all__ = ["Limits", "Predicate", "predicate"]
-
 Predicate: TypeAlias = "Callable[[Any], bool]"
 
 _FEW = 16

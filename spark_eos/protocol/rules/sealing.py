@@ -16,8 +16,6 @@ from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import Partition, PartitionKey, State
 from spark_eos.protocol.types import ProducerStamp
 
-__all__ = ["FAN_OUT", "PAGE_ROWS", "is_boundary", "ready", "seal", "sealed_to", "trimmed"]
-
 PAGE_ROWS = 512
 """Rows of a page. A part of the format, as `FAN_OUT` is: another number gives other states."""
 

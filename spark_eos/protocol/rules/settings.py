@@ -5,8 +5,6 @@ from __future__ import annotations
 from spark_eos.config.log import LOG
 from spark_eos.protocol.state import State
 
-__all__ = ["is_setting", "setting"]
-
 
 def setting(state: State, name: str) -> int:
     """What is set for the log, or the default of `spark_eos.config.log.LOG`."""

@@ -8,8 +8,6 @@ from typing import Any
 from spark_eos.protocol.state import Producer, State
 from spark_eos.protocol.types import ProducerStamp, Told
 
-__all__ = ["FENCED", "TAKEN_OVER", "TIMED_OUT", "taken_over", "timed_out"]
-
 FENCED, TIMED_OUT = "producer fenced", "transaction timed out"
 """These had a transaction open, which was aborted."""
 

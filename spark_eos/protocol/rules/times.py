@@ -18,8 +18,6 @@ from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import LATEST_MS
 
-__all__ = ["at", "by_clock", "judge"]
-
 
 def by_clock(actions: tuple[a.Action, ...]) -> bool:
     """Whether the outcome of these actions depends on the time."""

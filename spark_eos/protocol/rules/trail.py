@@ -15,8 +15,6 @@ from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.rules.takeovers import TAKEN_OVER
 from spark_eos.protocol.state import Event, State
 
-__all__ = ["MOST", "added"]
-
 MOST = 1000
 """Events that the state has at most."""
 

@@ -19,8 +19,6 @@ from spark_eos.spark.sink.commit import (
     truncation,
 )
 
-__all__ = ["BatchJob", "skips"]
-
 _LOG = logging.getLogger(__name__)
 
 

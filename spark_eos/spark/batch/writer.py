@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from spark_eos.spark.options import SinkOptions
 
-__all__ = ["EosLogBatchWriter", "app_version"]
-
 
 def app_version(options: SinkOptions, topic_id: str | None) -> SetAppVersion | None:
     """The version under which a write to this topic (None: to several) is repeated; None without one."""

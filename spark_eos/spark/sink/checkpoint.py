@@ -21,8 +21,6 @@ from spark_eos.spark.sink.checkpoint_files import local_spelling, remote_files
 from spark_eos.spark.source.offsets import SourceOffset
 from spark_eos.storage import NO_SETTINGS, Settings, as_hadoop
 
-__all__ = ["Checkpoint", "Ends", "SourceRange", "sources_of_batch"]
-
 _VERSIONS = ("v1", "v2")
 _NO_OFFSET = "-"
 _NAME = re.compile(r"[A-Za-z0-9_]+", re.ASCII)

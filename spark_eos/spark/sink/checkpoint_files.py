@@ -19,8 +19,6 @@ from spark_eos.storage import (
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-__all__ = ["ArrowFiles", "RemoteFiles", "local_spelling", "remote_files"]
-
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(.*)", re.DOTALL)
 _HADOOP = frozenset({"hdfs", "viewfs"})
 _DATABRICKS = "dbfs"

@@ -13,8 +13,6 @@ from spark_eos.protocol.actions.log_start import TO_THE_END
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import ProducerStamp, StagedFile
 
-__all__ = ["Topics", "append", "delete_rejected_files", "deleting_rejected_files", "truncation"]
-
 Topics = tuple[tuple[str, str], ...]
 """Names and ids of topics."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from spark_eos.spark.options import SourceOptions
     from spark_eos.spark.source.offsets import SourceOffset
 
-__all__ = ["check_continues"]
-
 
 def check_continues(offset: SourceOffset, options: SourceOptions, log: Log, state: State) -> None:
     """Raise unless ``offset`` belongs to this log, to the topics that are there now, and to these options.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from spark_eos.log.log import Log
     from spark_eos.spark.options import SinkOptions
 
-__all__ = ["check_dead_letters", "without_corrupt"]
-
 
 def without_corrupt(options: SinkOptions, frame: StructType, topic: Topic | None) -> StructType:
     """The columns without `CORRUPT`, where that is the source's and none of the topic's own."""

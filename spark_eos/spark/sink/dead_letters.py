@@ -17,8 +17,6 @@ from spark_eos.log.values.json_values import dumps
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.schema import HEADERS
 
-__all__ = ["CORRUPT", "DeadLetters", "corrupt_rows"]
-
 CORRUPT = "_corrupt_record"
 """The column in which the source has records that it could not decode."""
 

@@ -31,8 +31,6 @@ from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.host import host
 from spark_eos.spark.source.offsets import SourceOffset
 
-__all__ = ["Part", "Plan", "PlanNotes", "Read", "note_read", "reads_of_task", "require_proof"]
-
 _KEPT = 2
 """Notes of so many micro-batches stay: the one that runs, and the one before it."""
 

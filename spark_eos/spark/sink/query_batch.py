@@ -19,8 +19,6 @@ from spark_eos.spark.sink.source_progress import has_a_name, plans, source_progr
 if TYPE_CHECKING:
     from spark_eos.spark.options import SinkOptions
 
-__all__ = ["QueryBatch", "require_own"]
-
 
 class QueryBatch(NamedTuple):
     """Batch ``batch_id`` of the run ``run_id``; None where the tasks have not said which query they ran for."""

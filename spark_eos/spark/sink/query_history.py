@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from spark_eos.protocol.state import State
 
-__all__ = ["is_committed", "keeps_state", "require_own_log"]
-
 
 def keeps_state(
     state: State, checkpoint: Checkpoint, transactional_id: str, query_id: str, run_id: str

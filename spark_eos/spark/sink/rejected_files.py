@@ -11,8 +11,6 @@ from typing import Any, NoReturn
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-__all__ = ["RefusedStreamReader"]
-
 
 class RefusedStreamReader(DataSourceStreamReader):
     """Stands for the reader that could not be made, and says why whatever it is asked."""

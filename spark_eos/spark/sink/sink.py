@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from spark_eos.protocol.state import State
     from spark_eos.spark.options import SinkOptions
 
-__all__ = ["EosLogStreamWriter"]
-
 
 class EosLogStreamWriter(DataSourceStreamArrowWriter):
     """Writes the micro-batches of one query run."""

@@ -46,15 +46,6 @@ if TYPE_CHECKING:
 
     from spark_eos.spark.options import SinkOptions
 
-__all__ = [
-    "METADATA_AGE_S",
-    "Target",
-    "check_checkpoint",
-    "check_fits",
-    "options_for",
-    "prepare",
-]
-
 METADATA_AGE_S = 60.0
 """How old may be what a stream knows of topics and of the log's end, where looking costs a request.
 

@@ -13,8 +13,6 @@ from spark_eos.spark.sink.checkpoint import SourceRange
 from spark_eos.spark.sink.proof import Plan
 from spark_eos.spark.source.offsets import SourceOffset
 
-__all__ = ["has_a_name", "plans", "source_progress", "unread"]
-
 
 def source_progress(
     sources: Sequence[SourceRange], *, log_id: str, group: str | None, default_group: str

@@ -34,8 +34,6 @@ from spark_eos.spark.sink.values import RowEncoder, codec_for
 from spark_eos.spark.version import with_offsets
 from spark_eos.spark.workers import freeze_imports
 
-__all__ = ["TaskMessage", "TaskWriter", "appended_rows", "collect"]
-
 
 @dataclass
 class TaskMessage(WriterCommitMessage):

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from spark_eos.protocol.state import Topic
     from spark_eos.spark.options import SinkOptions
 
-__all__ = ["RowEncoder", "check_value_columns", "codec_for"]
-
 _STORED_AS = {"_key": "key", "_headers": "headers", "_partition": "partition", "_timestamp": "timestamp"}
 """The columns beside those of the value, and what they are in a Kafka-shaped row."""
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["TriggerDelay", "admit"]
-
 
 class TriggerDelay:
     """Whether a micro-batch waits until there are enough offsets, as that of Spark's Kafka source.

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from spark_eos.spark.options import SourceOptions
 
-__all__ = ["EosLogBatchReader"]
-
 
 class EosLogBatchReader(DataSourceReader):
     """Reads from the earliest to the latest offset, or what the options say, as of one applied state: now or then."""

@@ -19,8 +19,6 @@ from spark_eos.spark.source.offsets import (
     parse_timestamps_json,
 )
 
-__all__ = ["DEFAULT_END", "check_whole", "ending", "option_of", "starting"]
-
 _EARLIEST, _LATEST = OffsetSpec("earliest"), OffsetSpec("latest")
 
 DEFAULT_END = _LATEST

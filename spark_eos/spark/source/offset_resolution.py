@@ -20,8 +20,6 @@ from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.options import SourceOptions
 from spark_eos.spark.source.offsets import EARLIEST, LATEST, OffsetSpec
 
-__all__ = ["ending_positions", "starting_positions", "wanted_ranges"]
-
 
 def starting_positions(
     options: SourceOptions, log: Log, partitions: Sequence[TopicPartition], *, default: int = LATEST

@@ -16,23 +16,6 @@ from typing import Any, Literal, TypeAlias
 from spark_eos.errors import CheckpointMismatchError, ConfigError, UnsupportedVersionError
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = [
-    "EARLIEST",
-    "FORMAT_VERSION",
-    "LATEST",
-    "META_KEY",
-    "Kind",
-    "OffsetSpec",
-    "SourceOffset",
-    "Strategy",
-    "beginning",
-    "is_beginning",
-    "loads",
-    "parse_offsets_json",
-    "parse_timestamps_json",
-    "partition_number",
-]
-
 META_KEY = "@eoslog"
 """The key beside the topics; ``@`` is not legal in a topic's name."""
 

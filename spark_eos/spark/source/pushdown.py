@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from spark_eos.protocol.state import Topic
     from spark_eos.spark.options import SourceOptions
 
-__all__ = ["EosLogPushdownReader", "as_expression"]
-
 _COMPARED: dict[Any, Callable[[Any, Any], Any]] = {
     spark_filters.EqualTo: lambda field, value: field == value,
     spark_filters.EqualNullSafe: lambda field, value: (field == value) & field.is_valid(),

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from spark_eos.log.selection.row_filter import RowFilter
     from spark_eos.spark.options import SourceOptions
 
-__all__ = ["TASK_BYTES", "ScanTask", "of_plan", "read_task", "split"]
-
 TASK_BYTES = (16 << 20, 256 << 20)
 """The fewest and the most bytes that a task is to read, unless there are fewer.
 

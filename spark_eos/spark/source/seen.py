@@ -5,8 +5,6 @@ from __future__ import annotations
 from spark_eos.log.log import Log
 from spark_eos.protocol.state import Partition
 
-__all__ = ["as_readers_see", "held_by_another_log"]
-
 
 def as_readers_see(log: Log) -> Log:
     """The log, after what is overdue or decided has been ended; a handle for reading if that could not be written."""

@@ -17,8 +17,6 @@ from spark_eos.log.time_travel import time_ms
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.source.offsets import loads, partition_number
 
-__all__ = ["Ranges", "assign", "columns", "moment", "offset_ranges", "pattern", "ranged_ids", "subscribe"]
-
 Ranges: TypeAlias = "dict[TopicPartition, tuple[tuple[int, int], ...]]"
 
 _ASSIGN_EXAMPLE = '{"flights": [0, 1]}'

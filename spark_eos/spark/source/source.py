@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from spark_eos.protocol.state import Partition, State
     from spark_eos.spark.options import SourceOptions
 
-__all__ = ["EosLogStreamReader"]
-
 _LOG = logging.getLogger(__name__)
 
 _GLANCE_S = 0.01

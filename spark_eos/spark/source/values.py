@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from spark_eos.protocol.state import Topic
     from spark_eos.spark.options import SourceOptions
 
-__all__ = ["CORRUPT", "CORRUPT_RECORD", "check_free", "codec_for", "decoded", "stored_names", "value_columns"]
-
 CORRUPT = "_corrupt_record"
 """The column of records whose value cannot be decoded, by Spark's own name for it."""
 

@@ -10,8 +10,6 @@ from spark_eos.spark.batch.writer import app_version
 from spark_eos.spark.sink.commit import Topics
 from spark_eos.spark.transactions.transaction import FrameTransaction
 
-__all__ = ["BatchTransaction"]
-
 
 class BatchTransaction(FrameTransaction):
     """Several DataFrames of a batch job, in one commit.

@@ -13,8 +13,6 @@ from spark_eos.protocol.types import SourceProgress
 from spark_eos.spark.sink.checkpoint import Checkpoint, SourceRange
 from spark_eos.spark.sink.source_progress import source_progress
 
-__all__ = ["first_missing", "not_left_out", "range_left_out"]
-
 
 def first_missing(last: Query | None) -> int:
     """The first micro-batch that the log does not have."""

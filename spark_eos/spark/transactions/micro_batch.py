@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from spark_eos.log.log import Log
     from spark_eos.protocol.state import Query
 
-__all__ = ["MicroBatchTransaction"]
-
 
 def _note_refused(batch: DataFrame, batch_id: int, options: Mapping[str, object] | None) -> None:
     """A function that passes over the error of its options has not left the batch out. Noted where that is possible."""

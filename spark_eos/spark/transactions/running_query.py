@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame
 
-__all__ = ["RunningQuery", "running_query"]
-
 
 class RunningQuery(NamedTuple):
     """A run of a query. ``notes`` is the folder of its driver's notes; None: that of this process (`Host.notes`)."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from spark_eos.spark.options import SinkOptions
 
-__all__ = ["stage"]
-
 _COLUMN = "message"
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from typing_extensions import Self
 
-__all__ = ["FrameTransaction", "plain", "texts"]
-
 
 _OF_THE_TRANSACTION = frozenset(
     {

@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 from spark_eos.errors import ConfigError
 
-__all__ = ["Profile", "read_profile"]
-
 _ELSEWHERE = ("sso_session", "sso_start_url", "role_arn", "credential_process", "web_identity_token_file")
 
 

@@ -13,16 +13,6 @@ from spark_eos.errors.loading import Loading
 from spark_eos.storage.object_names import is_legal_name
 from spark_eos.storage.settings import Settings
 
-__all__ = [
-    "SCHEMES",
-    "Location",
-    "check_process",
-    "connect",
-    "endpoint_of",
-    "parse_location",
-    "static_options",
-]
-
 SCHEMES = {
     "s3": "s3",
     "s3a": "s3",

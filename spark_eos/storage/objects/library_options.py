@@ -9,8 +9,6 @@ from spark_eos.errors import ConfigError
 from spark_eos.storage.objects.clients import SCHEMES, endpoint_of, parse_location, static_options
 from spark_eos.storage.settings import NO_SETTINGS, Settings
 
-__all__ = ["library_options"]
-
 
 def library_options(url: str, settings: Settings = NO_SETTINGS) -> dict[str, str]:
     """The options with which such a library reaches ``url`` as this process does; none for a folder.

@@ -10,8 +10,6 @@ from spark_eos.errors import EosLogError, ObjectExistsError, OutcomeUnknownError
 from spark_eos.storage.forks import generation
 from spark_eos.storage.objects.requests import Requests
 
-__all__ = ["SINGLE_BYTES", "MultipartUpload"]
-
 SINGLE_BYTES = 48 << 20
 """An upload of up to so many bytes is one PUT, and as good as a create: what a task's buffer makes, and a bit."""
 

@@ -17,8 +17,6 @@ from spark_eos.storage.objects.responses import Disposition, Response, meaning, 
 from spark_eos.storage.objects.rights import needed_right
 from spark_eos.storage.settings import Settings
 
-__all__ = ["RETRY_S", "Requests"]
-
 T = TypeVar("T")
 
 RETRY_S = 8.0

@@ -21,8 +21,6 @@ from spark_eos.errors import (
     UnsupportedStoreError,
 )
 
-__all__ = ["Disposition", "Response", "meaning", "read_response", "response_error"]
-
 
 class Disposition(Enum):
     """What is known after a request that did not succeed."""

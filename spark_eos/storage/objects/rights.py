@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from spark_eos.storage.objects.clients import SCHEMES
 
-__all__ = ["needed_right"]
-
 _LISTED = "s3:ListBucket on the bucket for this path"
 
 _RIGHTS: dict[str, dict[str, str]] = {

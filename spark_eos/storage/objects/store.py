@@ -40,8 +40,6 @@ from spark_eos.storage.settings import NO_SETTINGS, Settings
 from spark_eos.storage.store import ROUNDED_S, Data, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import UploadFile, as_bytes_view
 
-__all__ = ["ObjectStore"]
-
 _LIST_PAGE = 1000
 
 

@@ -12,8 +12,6 @@ from spark_eos.errors import IllegalStateError
 from spark_eos.storage.forks import generation
 from spark_eos.storage.posix.files import Appender, TemporaryFile
 
-__all__ = ["PIECE_BYTES", "Pieces"]
-
 PIECE_BYTES = 4 << 20
 """Files of this size and more go to the disk directly, in pieces of it; their rest, and smaller ones, by the cache.
 

@@ -17,20 +17,6 @@ import pyarrow as pa
 from spark_eos.errors import StoreUnavailableError
 from spark_eos.storage.forks import generation
 
-__all__ = [
-    "WRITEBACK_BYTES",
-    "Appender",
-    "TemporaryFile",
-    "begin_writeback",
-    "exists",
-    "link_count",
-    "make_root",
-    "open_folder",
-    "read_fully",
-    "sync",
-    "sync_folder",
-]
-
 WRITEBACK_BYTES = 4 << 20
 """After so many bytes the disk begins with them, while the next ones are made; `TemporaryFile.seal` waits less."""
 

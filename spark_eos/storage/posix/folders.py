@@ -9,8 +9,6 @@ from contextlib import contextmanager, suppress
 from spark_eos.storage.posix.files import make_root, open_folder, sync_folder
 from spark_eos.storage.posix.oserrors import translated
 
-__all__ = ["Folders"]
-
 
 class Folders:
     """What one store knows of its folders, which lie under ``root``."""

@@ -18,17 +18,6 @@ from spark_eos.errors import (
     UnsupportedStoreError,
 )
 
-__all__ = [
-    "ABSENT",
-    "failure",
-    "is_refusal",
-    "not_found",
-    "outcome_unknown",
-    "refused",
-    "store_error",
-    "translated",
-]
-
 ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
 """There is no such file."""
 

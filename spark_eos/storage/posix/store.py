@@ -41,8 +41,6 @@ from spark_eos.storage.posix.oserrors import (
 from spark_eos.storage.store import ROUNDED_S, Data, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import UploadFile, as_bytes_view
 
-__all__ = ["PosixStore"]
-
 _EMPTY = "empty"
 """Name, in the temporary folder, of the inode that all objects overwritten with nothing share."""
 

@@ -16,8 +16,6 @@ from spark_eos.testing.disk.failure import Failure
 from spark_eos.testing.disk.model import FileNode, Folder, Images, load, place_of
 from spark_eos.testing.disk.power_cut import PowerCut
 
-__all__ = ["Disk"]
-
 Place: TypeAlias = "tuple[Folder, str]"
 
 

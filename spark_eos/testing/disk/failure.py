@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-__all__ = ["Failure"]
-
 
 @dataclass
 class Failure:

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-__all__ = ["FileNode", "Folder", "Image", "Images", "load", "place_of"]
-
 Image: TypeAlias = tuple[tuple[str, ...], dict[str, bytes]]
 """Folders, parents first, and files with their bytes; by paths relative to the root."""
 

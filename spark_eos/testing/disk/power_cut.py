@@ -7,8 +7,6 @@ import os
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["PowerCut"]
-
 
 @dataclass(frozen=True)
 class PowerCut:

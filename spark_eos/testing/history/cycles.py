@@ -6,8 +6,6 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-__all__ = ["Edge", "Graph"]
-
 
 @dataclass(frozen=True, eq=False)
 class Edge:

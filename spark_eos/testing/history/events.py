@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["READ_COMMITTED", "READ_UNCOMMITTED", "Action", "Event", "Isolation", "Kind", "Poll", "Send"]
-
 Isolation = Literal["read_committed", "read_uncommitted"]
 READ_COMMITTED: Isolation = "read_committed"
 READ_UNCOMMITTED: Isolation = "read_uncommitted"

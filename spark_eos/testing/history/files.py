@@ -14,8 +14,6 @@ from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.history.events import Action, Event, Kind, Poll, Send
 
-__all__ = ["dump_event", "load_event", "merge", "read_history", "write_history"]
-
 
 def merge(*histories: Sequence[Event]) -> list[Event]:
     """One history of several, by time; each keeps its own order, and events are numbered again.

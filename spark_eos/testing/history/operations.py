@@ -14,8 +14,6 @@ from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.testing.history.events import READ_COMMITTED, Action, Event, Kind, Poll, Send
 
-__all__ = ["Facts", "Fate", "FinalReads", "Key", "Operation", "pair"]
-
 FinalReads = Mapping[TopicPartition, Sequence[tuple[int, Any]]]
 """For each partition that was read from its start to its end when all was over: (offset, value), in order."""
 
@@ -240,13 +238,8 @@ class Facts:
         """Offset and value of all that is known to be in, by offset."""
         return self._due.get(partition, ())
 
-    def due_between(self, partition: TopicPartition, start: int, end: int) -> Sequence[tuple[int, Any]]:
-        """What is known to be in from offset ``start`` to before ``end``: a reader who passes must see it."""
-        due = self.due(partition)
-        return due[bisect_left(due, start, key=_offset) : bisect_left(due, end, key=_offset)]
-
     def first_between(self, partition: TopicPartition, start: int, end: int) -> tuple[int, Any] | None:
-        """The first of `due_between`."""
+        """The first known to be in, from offset ``start`` to before ``end``: a reader who passes must see it."""
         due = self.due(partition)
         at = bisect_left(due, start, key=_offset)
         return due[at] if at < len(due) and due[at][0] < end else None

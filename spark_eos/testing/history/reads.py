@@ -14,8 +14,6 @@ from spark_eos.testing.history.events import Event, Kind, Poll
 from spark_eos.testing.history.operations import Facts, Fate, Key, Operation
 from spark_eos.testing.history.report import Anomaly
 
-__all__ = ["Run", "aborted_reads", "misplaced_values", "precommitted_reads", "read_order", "torn_reads"]
-
 
 def at(partition: TopicPartition, offset: int | None) -> str:
     """A place, for people."""

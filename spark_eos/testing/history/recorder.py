@@ -24,8 +24,6 @@ from spark_eos.errors import IllegalStateError
 from spark_eos.testing.history.events import READ_COMMITTED, Action, Event, Isolation, Kind
 from spark_eos.testing.history.files import dump_event
 
-__all__ = ["Recorder", "Token"]
-
 
 @dataclass(frozen=True, eq=False)
 class Token:

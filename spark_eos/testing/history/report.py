@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from spark_eos.testing.history.events import Event
 
-__all__ = ["ANOMALIES", "TOLERABLE", "Anomaly", "Report"]
-
 ANOMALIES = {
     "inconsistent-offset": "one offset with two values",
     "duplicate": "one value at two offsets",

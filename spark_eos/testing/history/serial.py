@@ -11,8 +11,6 @@ from spark_eos.testing.history.operations import Facts, Fate, Operation
 from spark_eos.testing.history.reads import fate
 from spark_eos.testing.history.report import Anomaly
 
-__all__ = ["Order", "serial_order"]
-
 Order = Literal["none", "process", "realtime"]
 """What counts besides writes and reads: nothing (none); the order of calls within each process (process); or
 also that a call which was acknowledged before another one began came before it (realtime)."""

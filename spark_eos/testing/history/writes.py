@@ -13,8 +13,6 @@ from spark_eos.testing.history.operations import Facts, Fate, Operation
 from spark_eos.testing.history.reads import Run, at, fate
 from spark_eos.testing.history.report import Anomaly
 
-__all__ = ["conservation", "lost_writes", "send_order", "unseen_writes"]
-
 # -- Order ------------------------------------------------------------------------------------------
 
 

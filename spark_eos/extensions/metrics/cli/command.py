@@ -22,8 +22,6 @@ from spark_eos.errors.loading import Loading
 if TYPE_CHECKING:
     from spark_eos.extensions.metrics.watch import LogWatch
 
-__all__ = ["ADDED"]
-
 app = typer.Typer()
 
 _ADDRESS = re.compile(r"(?:(?P<host>[^:\[\]]*|\[[0-9A-Fa-f:.]+\]):)?(?P<port>[0-9]{1,5})")

@@ -15,8 +15,6 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from spark_eos.serving.door import places_for, turn_out
 from spark_eos.storage.forks import Lock
 
-__all__ = ["MetricsServer"]
-
 _AGAIN_S = 1.0
 """So long the server accepts no connection after one for which there was no descriptor."""
 

@@ -15,8 +15,6 @@ from spark_eos.cli.parsing import Command, Commands
 from spark_eos.errors import ConfigError, InvalidRequestError
 from spark_eos.extensions.mirror.cli.usage import MIRRORED
 
-__all__ = ["Brokers", "KafkaConfig", "Name", "app", "tell"]
-
 app = typer.Typer(name="mirror", cls=Commands, help="Mirror topics between Kafka and a log, exactly once.")
 
 Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The mirror's name.")]

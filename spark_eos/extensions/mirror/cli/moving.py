@@ -17,8 +17,6 @@ from spark_eos.extensions.mirror.cli.commands import Brokers, KafkaConfig, Name,
 from spark_eos.extensions.mirror.cli.to_kafka import app
 from spark_eos.extensions.mirror.cli.usage import EXAMPLES, MIRRORED, MOVED, SENT
 
-__all__ = ["ADDED"]
-
 _Timeout = Annotated[
     float,
     typer.Option(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from spark_eos.cli.usage.columns import GROUP
 from spark_eos.cli.usage.table import Columns
 
-__all__ = ["EXAMPLES", "MIRRORED", "MOVED", "SENT"]
-
 MIRRORED = Columns(
     "mirror offsets",
     {

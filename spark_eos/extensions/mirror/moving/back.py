@@ -23,16 +23,6 @@ from spark_eos.log.log import Log
 from spark_eos.log.topics import config_value
 from spark_eos.protocol.state import State
 
-__all__ = [
-    "Back",
-    "groups_left",
-    "move_group_back",
-    "records_left",
-    "start_in_kafka",
-    "unsealed",
-    "wait_until_sent",
-]
-
 _AGAIN_S = 0.3
 
 

@@ -12,16 +12,6 @@ from spark_eos.extensions.mirror.moving.spark_files import SparkFiles
 from spark_eos.extensions.mirror.offset_map import current
 from spark_eos.log.log import Log
 
-__all__ = [
-    "Reads",
-    "StandingJob",
-    "Unfinished",
-    "kafka_offsets",
-    "log_offsets",
-    "stands_at",
-    "starting_offsets",
-]
-
 Unfinished: TypeAlias = Literal["refuse", "redo", "skip"]
 """What becomes of a micro-batch that Spark has begun and not noted as done: see `stands_at`."""
 

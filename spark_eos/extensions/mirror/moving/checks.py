@@ -12,8 +12,6 @@ from spark_eos.extensions.mirror.offset_map import current
 from spark_eos.extensions.mirror.positions import Position
 from spark_eos.log.log import Log
 
-__all__ = ["SEALED_BYTES", "Behind", "behind", "groups_left", "mirrored", "records_left", "unsealed", "wait"]
-
 _AGAIN_S = 0.2
 
 SEALED_BYTES = 1

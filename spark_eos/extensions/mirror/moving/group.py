@@ -16,8 +16,6 @@ from spark_eos.extensions.mirror.moving.checks import mirrored
 from spark_eos.extensions.mirror.moving.kafka_state import KafkaState
 from spark_eos.log.log import Log
 
-__all__ = ["move_group"]
-
 _AGAIN_S = 0.2
 
 

@@ -9,8 +9,6 @@ from spark_eos.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from spark_eos.extensions.mirror.kafka_source import KafkaSource, recreated
 from spark_eos.extensions.mirror.positions import Position
 
-__all__ = ["End", "KafkaState"]
-
 _TIMEOUT_S = 10.0
 
 

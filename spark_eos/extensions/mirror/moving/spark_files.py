@@ -14,8 +14,6 @@ from urllib.parse import unquote, urlsplit
 from spark_eos.errors import CheckpointMismatchError, ConfigError, UnsupportedVersionError
 from spark_eos.storage import NO_SETTINGS, Settings, file_exists, folder_exists, is_object_store, read_file
 
-__all__ = ["Ends", "SparkFiles"]
-
 _VERSIONS = ("v1", "v2")
 _NO_OFFSET = "-"
 

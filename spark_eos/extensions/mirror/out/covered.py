@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from spark_eos.protocol.state import PartitionKey
 
-__all__ = ["Covered"]
-
 
 class Covered:
     """Ranges by partition, which do not overlap."""

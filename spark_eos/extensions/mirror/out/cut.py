@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from spark_eos.log.selection.whole import Cut, Lists, Unit, is_before, part_of
 from spark_eos.protocol.state import PartitionKey
 
-__all__ = ["chosen"]
-
 
 def chosen(start: Cut, end: Cut, units: Sequence[Unit], target: int, limit: int) -> dict[PartitionKey, int]:
     """The cut of the next Kafka transaction: from ``start`` on, not past ``end``, which `most` has found.

@@ -13,8 +13,6 @@ from spark_eos.log.selection.whole import Cut, Unit, is_before, records
 from spark_eos.log.time_travel import earliest, replay, state_at
 from spark_eos.protocol.state import PartitionKey, State
 
-__all__ = ["Feed", "known_from"]
-
 
 class Feed:
     """The units of some partitions that are not sent yet, in the order in which they ended.

@@ -15,8 +15,6 @@ from spark_eos.errors import (
 )
 from spark_eos.extensions.mirror.kafka_source import KafkaSource, SourceTopic, Start
 
-__all__ = ["KafkaTarget"]
-
 _TIMEOUT_S = 10.0
 _PATIENCE_S = 60.0
 _NEXT_S = 30.0

@@ -30,8 +30,6 @@ from spark_eos.log.log import Log
 from spark_eos.log.selection.whole import Cut, Unit, most, torn
 from spark_eos.protocol.state import PartitionKey, State
 
-__all__ = ["MirrorOut", "MirroredOut"]
-
 _AGAIN_S = 1.0
 
 

@@ -25,8 +25,6 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.actions import Action
 from spark_eos.protocol.state import State
 
-__all__ = ["Opening"]
-
 _WRITER = "mirror out"
 _GONE_S = 5.0
 _CONFIG = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1", "segment.ms": "3600000"}

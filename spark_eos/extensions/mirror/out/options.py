@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from spark_eos.errors import ConfigError
 from spark_eos.extensions.mirror.positions import check_name
 
-__all__ = ["OutOptions"]
-
 
 @dataclass(frozen=True)
 class OutOptions:

@@ -12,8 +12,6 @@ from spark_eos.extensions.mirror.runs import KAFKA, LOG, MapRow, Place, located
 from spark_eos.log.log import Log
 from spark_eos.protocol.state import State
 
-__all__ = ["OutMap", "SentOffsets", "read_positions", "sent_offsets"]
-
 _RUNS = 100_000
 """Ranges of offsets that are in memory at a time."""
 

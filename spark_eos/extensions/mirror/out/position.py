@@ -13,17 +13,6 @@ from typing import Any, NamedTuple
 from spark_eos.errors import CorruptRecordError, UnsupportedVersionError
 from spark_eos.extensions.mirror.positions import own_topic
 
-__all__ = [
-    "FORMAT",
-    "MIRROR_KEY",
-    "Head",
-    "Sent",
-    "map_topic",
-    "parsed",
-    "position_topic",
-    "transactional_id",
-]
-
 FORMAT = 1
 MIRROR_KEY = b"mirror"
 _TOPIC = "topic/"

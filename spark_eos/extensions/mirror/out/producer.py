@@ -19,8 +19,6 @@ from spark_eos.extensions.mirror.callbacks import Quiet
 from spark_eos.extensions.mirror.kafka_source import GONE
 from spark_eos.extensions.mirror.out.kafka_target import KafkaTarget
 
-__all__ = ["AbortedError", "KafkaTransaction", "TransactionalProducer"]
-
 _STEP_S = 10.0
 """For one call; it is repeated for as long as the class of the error says that it may."""
 _PATIENCE_S = 60.0

@@ -13,8 +13,6 @@ from spark_eos.extensions.mirror.positions import Position
 from spark_eos.log.log import Log
 from spark_eos.protocol.state import State
 
-__all__ = ["Reversal"]
-
 
 class Reversal:
     """What is known of the mirror into the log that is taken over from. Without one, all of this is empty."""

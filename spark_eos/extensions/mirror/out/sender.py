@@ -19,8 +19,6 @@ from spark_eos.log.selection.whole import Cut
 from spark_eos.protocol.state import PartitionKey
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["Sender"]
-
 
 class Sender:
     """Sends for one mirror. ``topics`` are by the log's topic id, ``ends`` Kafka's offsets after the last record."""

@@ -14,8 +14,6 @@ from spark_eos.extensions.mirror.runs import MapRow, Run
 from spark_eos.log.data.records import Records
 from spark_eos.log.data.value_ranges import first_without_name
 
-__all__ = ["Offsets", "map_rows", "rows_of", "runs_between"]
-
 Offsets = npt.NDArray[np.int64]
 
 _RUNS = 10_000

@@ -19,8 +19,6 @@ from spark_eos.extensions.mirror.targets import COPIED
 from spark_eos.log.clock import Clock
 from spark_eos.protocol.state import Topic
 
-__all__ = ["OutTopic", "OutTopics", "check_same"]
-
 _GONE_S = 5.0
 """For so long a topic that a broker does not know is asked for again."""
 

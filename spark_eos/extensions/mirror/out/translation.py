@@ -16,8 +16,6 @@ from spark_eos.extensions.mirror.positions import Position
 from spark_eos.log.log import Log
 from spark_eos.protocol.state import PartitionKey, State
 
-__all__ = ["Brought", "Translation", "ahead", "whole"]
-
 
 class Brought(NamedTuple):
     """The records of a partition that the mirror into the log, which this one reverses, has brought from Kafka.

@@ -6,8 +6,6 @@ from typing import Any
 
 from spark_eos.errors import TableChangedError
 
-__all__ = ["history"]
-
 _LOOKS = 50
 """A history during which the table was changed is read again so often."""
 

@@ -18,8 +18,6 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["INDEXED", "bounded_columns", "statistics", "writer_properties"]
-
 INDEXED = 32
 """Bounds are kept of so many columns, counted as Delta counts them (``delta.dataSkippingNumIndexedCols``)."""
 

@@ -40,8 +40,6 @@ from spark_eos.extensions.tables.target import (
 from spark_eos.storage import NO_SETTINGS, Settings, Store, is_object_store, open_store
 from spark_eos.storage.objects.library_options import library_options
 
-__all__ = ["DeltaTarget"]
-
 _LOG = "_delta_log/"
 _PREPARES = "eoslog.prepares"
 """In the commit info of a commit that prepares the columns before the version that needs them."""

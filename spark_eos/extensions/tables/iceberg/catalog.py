@@ -15,8 +15,6 @@ from spark_eos.errors import ConfigError
 from spark_eos.errors.loading import Loading
 from spark_eos.storage import NO_SETTINGS, Settings, is_object_store
 
-__all__ = ["address", "check_identifier", "open_catalog"]
-
 _SCHEMES = frozenset({"s3", "s3a", "gs", "abfs", "abfss"})
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 

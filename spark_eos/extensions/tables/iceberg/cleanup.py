@@ -9,8 +9,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["Cleanup"]
-
 MIN_EXPIRED = 20
 """So many versions are forgotten at once: each time costs a commit."""
 

@@ -18,19 +18,6 @@ import pyarrow as pa
 
 from spark_eos.errors import SchemaMismatchError
 
-__all__ = [
-    "MAPPING",
-    "RENAMED",
-    "Columns",
-    "Path",
-    "check_schema",
-    "columns",
-    "paths_of_mapping",
-    "small_type",
-    "stored_form",
-    "with_hidden",
-]
-
 MAPPING = "schema.name-mapping.default"
 
 RENAMED = {"_partition": "_topic_partition"}

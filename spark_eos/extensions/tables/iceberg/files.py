@@ -15,8 +15,6 @@ import pyarrow.parquet as pq
 from spark_eos.extensions.tables.iceberg.columns import Columns
 from spark_eos.log.data.parquet.columns import bounded_leaves
 
-__all__ = ["Found", "arrow_schemas", "data_files", "write"]
-
 _HIDDEN = -1
 """The id by which a file's column goes that the table does not have."""
 

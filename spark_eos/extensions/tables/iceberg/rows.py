@@ -19,8 +19,6 @@ from spark_eos.extensions.tables.iceberg.columns import stored_form
 from spark_eos.extensions.tables.target import RowChange
 from spark_eos.maintenance.cleaner import hashes_of
 
-__all__ = ["merge"]
-
 MAX_ROWS = 1 << 20
 """A file with more rows is not written again only to have fewer files."""
 

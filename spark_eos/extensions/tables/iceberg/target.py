@@ -45,8 +45,6 @@ from spark_eos.extensions.tables.iceberg.rows import merge
 from spark_eos.extensions.tables.target import FileChange, Footers, RowChange, Stamp, Target, Version
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 
-__all__ = ["IcebergTarget"]
-
 _RETRIES = "commit.retry.num-retries"
 _PROPERTIES = {
     "format-version": "2",

@@ -35,8 +35,6 @@ from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import FileRef
 from spark_eos.storage import Store
 
-__all__ = ["DecodedCopies", "columns_of", "decoded_copies", "has_newest_columns"]
-
 _BESIDE = {
     "key": "_key",
     "headers": "_headers",

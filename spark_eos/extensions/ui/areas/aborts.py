@@ -10,8 +10,6 @@ from spark_eos.protocol.actions import Action, InitProducer
 from spark_eos.protocol.state import State, TransactionState
 from spark_eos.protocol.types import ProducerStamp
 
-__all__ = ["abort", "abort_outcome", "refuse_abort"]
-
 WRITER = "ui"
 """The writer that the entry of an abort names."""
 

@@ -6,8 +6,6 @@ from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Answer, Question, page
 from spark_eos.protocol.state import Event
 
-__all__ = ["audit", "shown"]
-
 
 def audit(follower: Follower, question: Question) -> Answer:
     """A page of the log's trail, newest first; ``filter`` is a part of a name, a writer, or what was done."""

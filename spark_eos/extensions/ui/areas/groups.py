@@ -17,8 +17,6 @@ from spark_eos.monitoring.lag import Lag, totals
 from spark_eos.protocol.state import Group, State
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["groups", "query_batches", "show_group", "show_query"]
-
 _MOST_MEMBERS = 200
 """Members of a group that are shown, by name."""
 

@@ -11,8 +11,6 @@ from spark_eos.extensions.ui.jobs import Job
 from spark_eos.extensions.ui.question import Answer, Question
 from spark_eos.maintenance.verify.verify import Finding, Verdict, verify
 
-__all__ = ["check_health", "health", "job_of"]
-
 _FINDINGS = 500
 """Findings that are listed; all are counted."""
 

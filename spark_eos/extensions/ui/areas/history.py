@@ -25,8 +25,6 @@ from spark_eos.protocol.actions import (
 from spark_eos.protocol.rules.apply import Outcome, Rejected
 from spark_eos.protocol.types import PartitionOffset
 
-__all__ = ["entries", "entry_at", "oldest_entry", "show_entry", "shown_entries"]
-
 _FOR_S = 30.0
 """What is retired and which snapshots there are is looked up again after so many seconds at the earliest."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from spark_eos.protocol.actions import Request
 
-__all__ = ["KINDS", "kind_of", "kind_of_action"]
-
 _ACTIONS = "spark_eos.protocol.actions."
 
 _OF_MODULE = {

@@ -10,8 +10,6 @@ from spark_eos.extensions.ui.question import Answer, Question
 from spark_eos.protocol.rules.notes import VERIFY, noted_ms
 from spark_eos.protocol.state import State
 
-__all__ = ["overview", "pulse"]
-
 _WORST_FIRST = ("bad", "warn", "note")
 
 

@@ -10,8 +10,6 @@ from spark_eos.extensions.ui.question import Answer, Question, page
 from spark_eos.protocol.rules.takeovers import FENCED, TAKEN_OVER, TIMED_OUT
 from spark_eos.protocol.state import Producer
 
-__all__ = ["producers"]
-
 _SHOWN = 10
 """Fencings of one producer that are shown at most, the newest ones: `eoslog audit` has all."""
 

@@ -7,8 +7,6 @@ from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Answer, Question, page
 from spark_eos.protocol.publication import Publication
 
-__all__ = ["publications"]
-
 
 def publications(follower: Follower, question: Question) -> Answer:
     """A page of the publications."""

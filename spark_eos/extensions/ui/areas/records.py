@@ -25,8 +25,6 @@ from spark_eos.log.topics import key_columns, layout_of
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["export", "key_partition", "records", "show_record"]
-
 _WHOLE = 1 << 20
 """Characters of a value in the view of one record."""
 

@@ -16,8 +16,6 @@ from spark_eos.log import paths
 from spark_eos.monitoring.troubles.of_state import UNSEALED
 from spark_eos.protocol.state import Partition, State, Topic
 
-__all__ = ["count_objects", "storage"]
-
 _FOR_S = 15
 """What is computed over all partitions is computed again after so many seconds at the earliest."""
 

@@ -10,8 +10,6 @@ from spark_eos.extensions.ui.areas.kinds import KINDS
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Answer, Question
 
-__all__ = ["strip"]
-
 _ENTRIES = 200
 """Entries that a strip shows."""
 

@@ -13,8 +13,6 @@ from spark_eos.extensions.ui.series import Total
 from spark_eos.log.topics import schema_error, schema_of
 from spark_eos.protocol.state import State, Topic
 
-__all__ = ["show_topic", "topics"]
-
 _SORTS = ("name", "records", "rate", "held")
 
 

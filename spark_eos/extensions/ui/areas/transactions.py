@@ -6,8 +6,6 @@ from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Answer, Question, page
 from spark_eos.protocol.state import Producer, State
 
-__all__ = ["open_transactions"]
-
 _SHOWN = 100
 """Partitions of one transaction that are listed; all are counted."""
 

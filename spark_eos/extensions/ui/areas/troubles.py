@@ -17,8 +17,6 @@ from spark_eos.monitoring.troubles.of_state import Seen, of_snapshots, troubles_
 from spark_eos.monitoring.troubles.trouble import LOG, Level, Trouble
 from spark_eos.protocol.state import PartitionKey, State
 
-__all__ = ["as_found", "commands", "lags_now", "newest_snapshot", "sizes", "troubles"]
-
 _FOR_S = 3.0
 """What is computed over all readers is computed again after so many seconds at the earliest."""
 

@@ -11,8 +11,6 @@ import pyarrow as pa
 
 from spark_eos.extensions.ui.notation import Digits, written
 
-__all__ = ["cells", "fields_of_json"]
-
 _MOST_FIELDS = 200
 _LONGEST_JSON = 1 << 20
 

@@ -15,8 +15,6 @@ import pyarrow.parquet as pq
 
 from spark_eos.errors import InvalidRequestError
 
-__all__ = ["FORMATS", "MOST_COLUMNS"]
-
 Cell = Mapping[str, Any]
 Row = Mapping[str, Any]
 

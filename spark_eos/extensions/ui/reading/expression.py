@@ -20,8 +20,6 @@ from spark_eos.log.selection.row_filter import RowFilter
 from spark_eos.log.time_travel import time_ms
 from spark_eos.protocol.state import Topic
 
-__all__ = ["row_filter"]
-
 _WORDS = {"AND", "OR", "NOT", "IS", "NULL", "IN", "LIKE", "TRUE", "FALSE"}
 _DEEPEST = 50
 

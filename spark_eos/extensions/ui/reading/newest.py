@@ -15,8 +15,6 @@ from spark_eos.log.topics import layout_of
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["Found", "Newest", "newest"]
-
 _NAMED = 1000
 """Partitions whose places are all named. Of more only those are that a call has read from: a reply has a bound."""
 

@@ -20,8 +20,6 @@ from spark_eos.log.topics import layout_of
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["Oldest", "Place", "oldest"]
-
 _MOST_MERGED = 200
 """Partitions of one call: of each the index is asked where it begins, which costs a request or two if it is sealed."""
 

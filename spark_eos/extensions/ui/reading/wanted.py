@@ -19,8 +19,6 @@ from spark_eos.log.topics import key_columns, layout_of
 from spark_eos.protocol.state import Topic
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = ["Budget", "Criteria", "dicts", "matching"]
-
 MOST_BATCHES = 500
 MOST_BYTES = 64 << 20
 """What one call reads at most. A search that has not ended says where to go on."""

@@ -19,8 +19,6 @@ from spark_eos.extensions.ui.top.usage import ACTIVE_TOPICS, EXAMPLES, OPEN_TRAN
 if TYPE_CHECKING:
     from spark_eos.monitoring import Activity, Watch
 
-__all__ = ["ADDED"]
-
 app = typer.Typer()
 
 _LEAST_S = 0.1

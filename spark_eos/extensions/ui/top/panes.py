@@ -11,8 +11,6 @@ from spark_eos.cli.output import NOTHING, printable
 from spark_eos.extensions.ui.top.usage import ACTIVE_TOPICS, OPEN_TRANSACTIONS, READERS
 from spark_eos.monitoring import Activity, Lag, LagTotal, OpenTransaction, TopicActivity, totals
 
-__all__ = ["MOST_ROWS", "PANES", "Pane", "Table", "table"]
-
 MOST_ROWS = 500
 """Rows that a pane shows at most: the filter finds the others."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from spark_eos.cli.usage.columns import BEHIND, HELD, READER, TOPIC, TOPICS
 from spark_eos.cli.usage.table import Columns
 
-__all__ = ["ACTIVE_TOPICS", "EXAMPLES", "OPEN_TRANSACTIONS", "READERS"]
-
 READERS = Columns(
     "top",
     {

@@ -21,8 +21,6 @@ from spark_eos.errors import EosLogError
 from spark_eos.extensions.ui.top.panes import PANES, Pane, Table, table
 from spark_eos.monitoring import Activity, Watch
 
-__all__ = ["Top"]
-
 _TALL = 36
 """From so many lines on, all panes are shown at once."""
 

@@ -27,8 +27,6 @@ from spark_eos.protocol.rules.apply import Rejected, apply_entry
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import ADMIN
 
-__all__ = ["WRITER", "Changing", "change", "change_outcome", "refuse", "typed"]
-
 WRITER = "ui"
 """Whom entries name that no call of the admin client has written."""
 

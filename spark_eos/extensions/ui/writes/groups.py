@@ -16,8 +16,6 @@ from spark_eos.log.time_travel import parse_time
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import MAX_NUMBER, TopicPartition
 
-__all__ = ["delete", "delete_offsets", "plan", "remove_members", "reset"]
-
 _MOST = 300
 """Partitions of one plan, which comes back in a question."""
 

@@ -17,9 +17,6 @@ from spark_eos.log.topics import codec_of, schema_of, topic_of
 from spark_eos.log.values.json_values import loads
 from spark_eos.protocol.state import State, Topic
 
-__all__ = ["produce"]
-
-
 _SETTINGS = {
     "client.id": WRITER,
     "auto.create.topics.enable": "false",

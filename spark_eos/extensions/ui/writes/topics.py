@@ -24,16 +24,6 @@ from spark_eos.log.topics import topic_of
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
 
-__all__ = [
-    "add_partitions",
-    "alter_log",
-    "alter_topic",
-    "create",
-    "delete",
-    "delete_records",
-    "settings",
-]
-
 
 def settings(follower: Follower, question: Question) -> Answer:
     """All settings of a topic, or of the log: value, default, what is allowed, and what each does."""

@@ -27,8 +27,6 @@ from spark_eos.extensions.value_formats.settings import ValueSettings, writers
 from spark_eos.log.values.codec import ColumnEncoder, ValueCodec
 from spark_eos.log.values.problems import Problems, without
 
-__all__ = ["AvroCodec"]
-
 _REFUSALS = (
     ValueError,
     TypeError,

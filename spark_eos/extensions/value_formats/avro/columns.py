@@ -20,8 +20,6 @@ from spark_eos.extensions.value_formats.avro.types import (
     describe,
 )
 
-__all__ = ["UnionShape", "arrow_type", "union_shape", "value_fields"]
-
 MAX_PRECISION = 38
 
 _PRIMITIVES: dict[str, pa.DataType] = {

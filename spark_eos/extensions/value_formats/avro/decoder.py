@@ -17,21 +17,6 @@ import pyarrow as pa
 
 from spark_eos.extensions.value_formats.avro.lanes import Lanes
 
-__all__ = [
-    "BooleanDecoder",
-    "BytesDecoder",
-    "Cast",
-    "DecimalDecoder",
-    "Decoder",
-    "EnumDecoder",
-    "FloatDecoder",
-    "LongDecoder",
-    "NullDecoder",
-    "Refusal",
-    "TimeDecoder",
-    "Wrap",
-]
-
 
 class Decoder(ABC):
     """Reads one value of each lane."""

@@ -22,8 +22,6 @@ from spark_eos.extensions.value_formats.avro.types import (
     describe,
 )
 
-__all__ = ["constant"]
-
 
 def constant(type_: AvroType, default: Any, path: str) -> pa.Array:
     """The default, as the type's column has it. Raises `SchemaMismatchError` if it is no value of the type."""

@@ -18,23 +18,6 @@ import pyarrow.compute as pc
 
 from spark_eos.log.values.problems import Problems
 
-__all__ = [
-    "Encoder",
-    "EnumEncoder",
-    "FixedEncoder",
-    "ListEncoder",
-    "MapEncoder",
-    "NullEncoder",
-    "OfType",
-    "RecordEncoder",
-    "UnionEncoder",
-    "decimals",
-    "floats",
-    "joined",
-    "longs",
-    "text",
-]
-
 _EMPTY = pa.scalar(b"", pa.binary())
 Rows = npt.NDArray[np.int64]
 

@@ -19,8 +19,6 @@ from spark_eos.extensions.value_formats.avro.types import (
     Union,
 )
 
-__all__ = ["MOST_RECURSIVE_BYTES", "has_empty_items", "is_recursive"]
-
 MOST_RECURSIVE_BYTES = 1000
 """Of a value of a recursive schema, what the compiled reader may be given: each level takes a byte at least."""
 

@@ -14,8 +14,6 @@ import pyarrow as pa
 
 from spark_eos.log.values.problems import Problems
 
-__all__ = ["Lanes"]
-
 Numbers = npt.NDArray[np.int64]
 
 

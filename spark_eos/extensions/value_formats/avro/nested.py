@@ -13,8 +13,6 @@ import pyarrow as pa
 from spark_eos.extensions.value_formats.avro.decoder import Decoder, NullDecoder
 from spark_eos.extensions.value_formats.avro.lanes import Lanes
 
-__all__ = ["ArrayDecoder", "Fields", "MapDecoder", "RecordDecoder", "UnionDecoder"]
-
 MOST_EMPTY_ITEMS = 100_000
 """Items of an array that take no bytes (nulls) are believed up to this number."""
 

@@ -50,8 +50,6 @@ from spark_eos.extensions.value_formats.avro.types import (
     describe,
 )
 
-__all__ = ["decoder_of"]
-
 PROMOTIONS = {
     "int": frozenset({"long", "float", "double"}),
     "long": frozenset({"float", "double"}),

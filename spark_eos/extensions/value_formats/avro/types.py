@@ -9,23 +9,6 @@ from typing import Any, Final, TypeAlias
 
 from spark_eos.errors import ConfigError
 
-__all__ = [
-    "MISSING",
-    "ArrayOf",
-    "AvroSchema",
-    "AvroType",
-    "Enum",
-    "Fixed",
-    "MapOf",
-    "Primitive",
-    "Record",
-    "RecordField",
-    "Recursion",
-    "Union",
-    "describe",
-    "parse",
-]
-
 MISSING: Final = object()
 """Stands for the default of a field that has none; None is a default."""
 

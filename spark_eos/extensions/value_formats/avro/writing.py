@@ -44,8 +44,6 @@ from spark_eos.extensions.value_formats.avro.types import (
 from spark_eos.log.data.layout import normalise_type
 from spark_eos.log.values.problems import Problems
 
-__all__ = ["encoder_of"]
-
 _FACTORS = {"timestamp-millis": 1000, "local-timestamp-millis": 1000}
 
 

@@ -18,18 +18,6 @@ from spark_eos.errors import SchemaMismatchError
 from spark_eos.log.data.arrow import constant_array
 from spark_eos.log.data.layout import Layout
 
-__all__ = [
-    "STORED_TIMESTAMP",
-    "bounded_leaves",
-    "check_columns",
-    "from_file",
-    "leaves",
-    "offset_column",
-    "partition_column",
-    "stored_schema",
-    "to_file",
-]
-
 STORED_TIMESTAMP = pa.timestamp("us", "UTC")
 """Type of a row's timestamp in Parquet."""
 

@@ -10,8 +10,6 @@ from spark_eos.protocol.index import Load, in_memory
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import FileRef, TopicPartition
 
-__all__ = ["SealedFile", "SealedPlan", "plan_sealed"]
-
 
 class SealedFile(NamedTuple):
     """A Parquet file of a partition, all of whose rows are wanted.

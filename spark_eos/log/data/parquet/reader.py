@@ -21,8 +21,6 @@ from spark_eos.protocol.types import BatchRef, FileRef
 from spark_eos.storage.encrypted_files import check_plain
 from spark_eos.storage.store import Readable
 
-__all__ = ["Footer", "check_group", "decode_group", "forget_footers", "read_footer", "read_group"]
-
 _REMEMBERED = 32
 """Footers of so many files stay in memory, the last ones that were used."""
 

@@ -16,8 +16,6 @@ from spark_eos.log.data.parquet.columns import bounded_leaves, leaves, offset_co
 from spark_eos.protocol.types import BatchRef, FileRef
 from spark_eos.storage.store import Store
 
-__all__ = ["ParquetFileWriter", "ParquetOptions"]
-
 _MAGIC_BYTES = 4
 """``PAR1``, at the start of every Parquet file."""
 

@@ -19,19 +19,6 @@ from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import Told
 
-__all__ = [
-    "MAX_TOPICS",
-    "CreatePublication",
-    "DropPublication",
-    "FencePublisher",
-    "create",
-    "drop",
-    "fence",
-    "require_publication",
-    "require_publisher",
-    "with_publication",
-]
-
 MAX_TOPICS = 10_000
 _LEGAL_NAME = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")
 _FORMAT = re.compile(r"[a-z][a-z0-9-]{0,31}")

@@ -25,8 +25,6 @@ from spark_eos.protocol.rules.sealing import sealed_to
 from spark_eos.protocol.state import Partition, PartitionKey, State
 from spark_eos.protocol.types import PinnedRange
 
-__all__ = ["BeginPublish", "EndPublish", "begin", "end", "pages_of"]
-
 _TOPICS = Bounds(items=MAX_TOPICS)
 _INT64 = Bounds(least=-1, most=2**63 - 1, items=MAX_TOPICS)
 """Iceberg numbers its snapshots by random numbers of 63 bits."""

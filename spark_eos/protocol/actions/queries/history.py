@@ -18,8 +18,6 @@ from spark_eos.protocol.types import PartitionOffset, SourceProgress
 if TYPE_CHECKING:
     from spark_eos.protocol.actions.queries.microbatch import CommitMicroBatch
 
-__all__ = ["check_history", "left_groups", "lowest", "places", "record_of"]
-
 Offsets = Map[str, Map[tuple[str, int], CommittedOffset]]
 
 

@@ -36,8 +36,6 @@ from spark_eos.protocol.types import ProducerStamp, SourceProgress, StagedFile
 if TYPE_CHECKING:
     from spark_eos.protocol.actions import Action
 
-__all__ = ["ONE_SHOT_TIMEOUT_MS", "CommitMicroBatch", "MicroBatch", "commit", "propose"]
-
 ONE_SHOT_TIMEOUT_MS = 60_000
 """Spark's transactions begin and end in one entry, so their timeout never matters."""
 

@@ -13,8 +13,6 @@ from typing import NamedTuple
 from spark_eos.protocol.state import Query
 from spark_eos.protocol.types import PartitionOffset, SourceProgress
 
-__all__ = ["Batches", "by_name", "changed_places", "former_sources", "moved", "repeats", "shown"]
-
 Sources = tuple[SourceProgress, ...]
 
 

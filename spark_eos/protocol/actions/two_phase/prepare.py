@@ -19,8 +19,6 @@ from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import PreparedTransaction, State, TransactionState
 from spark_eos.protocol.types import Decider, ProducerStamp
 
-__all__ = ["PrepareTransaction", "prepare"]
-
 
 class PrepareTransaction(NamedTuple):
     """The transaction that ``producer`` names is complete, and waits for COMMIT or ABORT. The epoch rises by one.

@@ -19,16 +19,6 @@ from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import Decision, State
 from spark_eos.protocol.types import Decider, Follower, ProducerStamp
 
-__all__ = [
-    "MAX_FOLLOWERS",
-    "AddFollowers",
-    "FollowDecision",
-    "NoteFollowers",
-    "add_followers",
-    "follow_decision",
-    "note_followers",
-]
-
 MAX_FOLLOWERS = 1000
 """Logs that follow one transaction."""
 
