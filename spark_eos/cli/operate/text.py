@@ -82,11 +82,14 @@ def _readers_told(look: Activity) -> str:
     text = counted(readers, "reader")
     worst = max(lag.time_ms or 0 for lag in look.lags)
     unknown_count = len({(lag.kind, lag.name) for lag in look.lags if lag.is_unknown})
+    unread = sum(lag.records or 0 for lag in look.lags)
     if worst:
         text += f", up to {age_text(worst)} behind"
+    elif unread:  # By a clock that is behind the producers' they have no age.
+        text += f", {counted(unread, 'record')} behind"
     if unknown_count:
         return f"{text}, {unknown_count} that {'has' if unknown_count == 1 else 'have'} not committed: lag unknown"
-    return text if worst else f"{text}, all caught up"
+    return text if worst or unread else f"{text}, all caught up"
 
 
 def _open_told(look: Activity) -> str:

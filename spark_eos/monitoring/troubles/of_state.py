@@ -72,6 +72,7 @@ def troubles_of(view: Seen) -> list[Trouble]:
         [
             *at_most(transactions, "transactions", ("transactions", "list", LOG)),
             *at_most(readers.lost(state, lags), "readers", totals),
+            *at_most(readers.deleted(state, now_ms), "queries", ("audit", LOG)),
             *at_most(readers.silent(state, view.silent), "groups", ("groups", "list", LOG)),
             *at_most(readers.behind(state, lags, now_ms, late_ms, view.silent), "readers", totals),
             *at_most(readers.unknown(lags), "readers", totals),

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from spark_eos.monitoring.lag import Lag
 from spark_eos.monitoring.members import SilentMember, not_asked
+from spark_eos.monitoring.places import deleted_sources
 from spark_eos.monitoring.troubles.trouble import LOG, Command, Trouble, age, listed
 from spark_eos.protocol.state import State
 
-__all__ = ["behind", "lost", "silent", "unknown"]
+__all__ = ["behind", "deleted", "lost", "silent", "unknown"]
 
 _RECENT = 1000
 """Entries in which the last micro-batches of a query are shown."""
@@ -51,6 +52,26 @@ def lost(state: State, lags: Sequence[Lag]) -> Iterator[Trouble]:
             advice,
             name,
         )
+
+
+def deleted(state: State, now_ms: int) -> Iterator[Trouble]:
+    """Queries whose topic was deleted: they are refused, and have no lag any more that would tell."""
+    for name in sorted(state.queries):
+        for topic, event in sorted(deleted_sources(state, state.queries[name]).items()):
+            again = topic in state.topics
+            yield Trouble(
+                "warning" if again else "note",
+                "topic deleted",
+                f"query {name!r} reads topic {topic!r}, which was deleted {age(now_ms - event.timestamp_ms)} ago"
+                f"{' and created again' if again else ''}: its next micro-batch is refused",
+                "runbooks/query-lag.md",
+                (("audit", LOG, "--name", topic),),
+                (),
+                "start the query with a new checkpoint and another transactional.id, if it is to read the new topic"
+                if again
+                else "stop the query, if it runs on",
+                name,
+            )
 
 
 def silent(state: State, members: Sequence[SilentMember]) -> Iterator[Trouble]:

@@ -30,6 +30,7 @@ from spark_eos.protocol.types import MAX_PARTITIONS, Told
 
 __all__ = [
     "MAX_TOPIC_NAME",
+    "TOPIC_DELETED",
     "AlterTopic",
     "CreateTopic",
     "DeleteTopic",
@@ -46,6 +47,9 @@ _Value = TypeVar("_Value")
 
 MAX_TOPIC_NAME = 249
 """Characters of a topic's name, as in Kafka."""
+
+TOPIC_DELETED = "topic deleted"
+"""What the trail says of it."""
 
 _EMPTY = Partition()
 _LEGAL_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_TOPIC_NAME}}}")
@@ -253,7 +257,7 @@ declare(
     number=3,
     fields=(Field("name", STRING), Field("topic_id", STRING)),
     rule=delete,
-    tell=lambda _before, _after, action, _writer: [Told("topic deleted", action.name)],
+    tell=lambda _before, _after, action, _writer: [Told(TOPIC_DELETED, action.name)],
 )
 
 
