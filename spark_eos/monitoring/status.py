@@ -19,11 +19,12 @@ from spark_eos.monitoring.members import silent_members
 from spark_eos.monitoring.sizes import Sizes
 from spark_eos.monitoring.troubles.of_state import Seen, of_snapshots, troubles_of
 from spark_eos.monitoring.troubles.trouble import LOG, Trouble, worst_first
+from spark_eos.protocol.state import State
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 from spark_eos.storage.two_stores import is_apart
 from spark_eos.storage.urls import data_store
 
-__all__ = ["Space", "Status", "of_error", "of_space", "space_of", "status_of"]
+__all__ = ["Space", "Status", "of_error", "of_space", "space_of", "space_troubles", "status_of"]
 
 _LOW, _FULL = 0.05, 0.01
 _LEAST_BYTES = 1 << 20
@@ -43,6 +44,14 @@ class Space(NamedTuple):
     free: int
     total: int
     has_names: bool = True
+
+
+def space_troubles(store: Store, state: State, space: Callable[[Store], Space | None]) -> list[Trouble]:
+    """Whether there is little of it where the entries are, and where the data is."""
+    troubles = [*of_space(space(store))]
+    if is_apart(state.data_url):
+        troubles += of_space(space(data_store(state.data_url, store.settings)))
+    return troubles
 
 
 def space_of(store: Store) -> Space | None:
@@ -71,15 +80,13 @@ def status_of(
     inner = url if isinstance(url, Store) else open_store(url, settings)
     store = LookingStore(inner)
     label = safe_url(store.url)
-    troubles = [*of_space(space(inner))]
     try:
         log = Log.open(store, clock)
         activity = Watch(log).look()
     except EosLogError as error:
-        return Status(label, None, [of_error(error, settings), *troubles])
+        return Status(label, None, [of_error(error, settings), *of_space(space(inner))])
     state = log.state
-    if is_apart(state.data_url):
-        troubles += of_space(space(data_store(state.data_url, inner.settings)))
+    troubles = space_troubles(inner, state, space)
     for look in (_of_state, _snapshots):
         try:
             troubles += look(log, activity)

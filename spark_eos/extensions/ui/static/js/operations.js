@@ -12,6 +12,7 @@ export function overview(root) {
       ? h("ul", {class: "attention"}, one.attention.map((found, at) => h("li", {class: found.level}, sentence(found.text), " ",
           h("a", {"data-key": `a${at}`, href: found.name ? address(found.to, found.name) : `#/${found.to}`}, `Show ${found.to}${found.name ? ` ${found.name}` : ""}`))))
       : h("p", {class: "good"}, "Nothing was found."),
+    one.unverified ? h("p", {class: "soft"}, "Not looked at: whether a file is damaged or missing. ", h("a", {"data-key": "unverified", href: "#/health"}, "Show health")) : null,
     h("h2", {}, "The log"), tiles([["Newest entry", number(one.seq)], ["Topics", number(one.topics)], ["Partitions", number(one.partitions)],
       ["Offsets", number(one.offsets)], ["Offsets/s", number(one.rate)], ["Open transactions", number(one.open)],
       ["Oldest open", duration(one.oldest_ms)], ["Held back", number(one.held), one.held ? "warn" : ""],
