@@ -133,7 +133,7 @@ def of_space(space: Space | None) -> Iterator[Trouble]:
     is_full = share < _FULL or space.free < _LEAST_BYTES or not space.has_names
     if not is_full and share >= _LOW:
         return
-    text = f"{space.free} of {space.total} bytes are free on the disk ({share:.1%})"
+    text = f"{space.free:,} of {space.total:,} bytes are free on the disk ({share:.1%})"
     if not space.has_names:
         text = "the disk can have no more files (inodes)"
     yield Trouble(

@@ -339,7 +339,7 @@ def test_a_wide_transaction_within_its_timeout_is_named(log, clock):
     clock.now += 1
     (one,) = look(log, clock).troubles
     assert (one.level, one.name, one.cure, one.about) == ("note", "held back", (), "wide")
-    assert "holds back 1001 offsets of orders-0 from offset 0" in one.text
+    assert "holds back 1,001 offsets of orders-0 from offset 0" in one.text
 
 
 def test_a_prepared_transaction_is_not_to_be_aborted_from_here(log, clock):

@@ -246,6 +246,6 @@ def _waits(logs: Sequence[Log], rows: Sequence[_Row]) -> dict[tuple[str, str], l
 
 def measures(reader_lag: Lag | LagTotal) -> tuple[str, str, str]:
     """Records, bytes and time that a reader is behind; ``~`` before an estimate, a dash for what is not known."""
-    records = NOTHING if reader_lag.records is None else str(reader_lag.records)
+    records = NOTHING if reader_lag.records is None else f"{reader_lag.records:,}"
     texts = (records, size_text(reader_lag.bytes), age_text(reader_lag.time_ms))
     return tuple(estimated(text, is_exact=reader_lag.is_exact) for text in texts)  # type: ignore[return-value]

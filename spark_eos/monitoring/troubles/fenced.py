@@ -29,7 +29,7 @@ def of_fencings(state: State, now_ms: int) -> Iterator[Trouble]:
     for name, events in sorted(by_id.items(), key=lambda item: -_times(item[1])):
         last, times = events[-1], _times(events)
         for_ms = now_ms - min(event.first_ms for event in events)
-        often = f"{times} times in {age(for_ms)}" if times > 1 else "once"
+        often = f"{times:,} times in {age(for_ms)}" if times > 1 else "once"
         # An event may have begun before the hour: what counts is how often it is in one.
         is_often = times * _LATELY_MS >= _OFTEN * max(for_ms, _LATELY_MS)
         writers = (
@@ -39,9 +39,9 @@ def of_fencings(state: State, now_ms: int) -> Iterator[Trouble]:
         yield Trouble(
             "warning" if is_often else "note",
             "fenced",
-            f"transactional.id {name!r} was fenced {often}, by {writers}, "
-            f"last {age(now_ms - last.timestamp_ms)} ago in entry {last.entry} ({last.text}): producers of an earlier "
-            "epoch are zombies, and get PRODUCER_FENCED",
+            f"transactional.id {name!r} was fenced {often}, by {writers}, last {age(now_ms - last.timestamp_ms)} ago "
+            f"in entry {last.entry:,} ({last.text}): producers of an earlier epoch are zombies, and get "
+            "PRODUCER_FENCED",
             "runbooks/zombie.md",
             (("audit", LOG, "--name", name),),
             (),

@@ -129,7 +129,7 @@ def _publications(view: Seen) -> Iterator[Trouble]:
             behind_ms = min(behind_ms, since_ms)
             newest = f"the newest version is of {age(since_ms)} ago"
         if publication.begun is not None:
-            text = f"version {publication.begun.sequence} of publication {name!r} was begun, and is not in all tables"
+            text = f"version {publication.begun.sequence:,} of publication {name!r} was begun, and is not in all tables"
             page = "runbooks/publication-unfinished.md"
             yield Trouble("warning", "publication unfinished", text, page, (look,), (publish,), about=name)
         if behind_ms > longest_ms:
@@ -171,7 +171,7 @@ def _small(view: Seen) -> Iterator[Trouble]:
             yield Trouble(
                 "warning",
                 "small batches",
-                f"topic {name!r} has {count} small batches that could be joined",
+                f"topic {name!r} has {count:,} small batches that could be joined",
                 "runbooks/small-batches.md",
                 (("maintain", LOG, "--only", "roll", "--dry-run"),),
                 (("maintain", LOG, "--only", "roll"),),
@@ -186,7 +186,7 @@ def of_snapshots(state: State, newest: int) -> Iterator[Trouble]:
         yield Trouble(
             "warning",
             "no snapshot",
-            f"{unsealed} entries came after the newest snapshot: opening the log reads all of them",
+            f"{unsealed:,} entries came after the newest snapshot: opening the log reads all of them",
             "runbooks/snapshots-missing.md",
             (("maintain", LOG, "--only", "snapshot,retire", "--dry-run"),),
             (("maintain", LOG, "--only", "snapshot,retire"),),

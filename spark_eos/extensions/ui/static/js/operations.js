@@ -87,7 +87,7 @@ function producing(root, context) {
     const answer = await ask("producers", asked);
     put(rows, table(`${counted(answer.total, "producer")} with a transactional id`, [
       ["Transactional id", (one) => one.query ? h("a", {href: address("query", one.id), "data-key": `p${one.id}`}, one.id) : one.id, "", "name"],
-      ["Producer", (one) => number(one.producer), "n"], ["Epoch", (one) => number(one.epoch), "n", "epoch"],
+      ["Producer", (one) => String(one.producer), "n"], ["Epoch", (one) => number(one.epoch), "n", "epoch"],
       ["Last transaction", (one) => one.number < 0 ? "none" : [`${number(one.number)}, `, words(one.state)]],
       [inZone("Last used"), (one) => time(one.last_ms), "t", "last"], ["Fenced earlier ones", fenced],
     ], answer.rows, byServer(asked, context.refresh)), h("p", {class: "soft"}, "A producer of an earlier epoch that still runs is a zombie: it gets PRODUCER_FENCED at its next call, and nothing of it gets into the log. " +
