@@ -54,6 +54,14 @@ LOG = Table(
         "eoslog",
     ),
     Option(
+        "health.retention.delay.max.ms",
+        _WHOLE,
+        172_800_000,
+        "Records that retention should have deleted for longer are told: no maintenance runs.",
+        _HEALTH,
+        "eoslog",
+    ),
+    Option(
         "health.small.batches.max",
         _WHOLE,
         10_000,

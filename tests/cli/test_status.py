@@ -166,7 +166,7 @@ def test_a_publication_of_records_with_times_of_long_ago(tmp_path, clock):
     from spark_eos.extensions.tables.tables import Tables
 
     log = Log.create(str(tmp_path / "log"), clock)
-    Admin(log).create_topic("orders", 1)
+    Admin(log).create_topic("orders", 1, {"retention.ms": "-1"})
     Admin(log).alter_log({"entry.timestamp.after.max.ms": 10**12})  # Else the store's time counts.
     Tables(log).create("nightly", ["orders"])
 

@@ -6,6 +6,7 @@ import pytest
 
 from spark_eos import Admin, Log, Producer, TopicPartition
 from spark_eos.cli.operate.text import head_lines
+from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.monitoring import lags_across
 from spark_eos.monitoring.status import status_of
 from spark_eos.storage import MemoryStore
@@ -66,3 +67,63 @@ def test_unread_records_without_an_age_are_not_caught_up(log, clock):
     assert head_lines(activity)[2].startswith("1 reader, 3 records behind;")
     Admin(log).alter_group_offsets("g", {TopicPartition("orders", 0): 5})
     assert head_lines(status_of(log.store, clock=clock).activity)[2].startswith("1 reader, all caught up;")
+
+
+def maintained(log, **options):
+    return [done.error for done in Maintainer(log, only=("retention",), **options).run()]
+
+
+def test_retention_that_does_not_run(log, clock):
+    Admin(log).alter_topic("orders", config={"retention.ms": "3600000"})
+    send(log, 3)
+    clock.now += 3600 + 2 * DAY_S - 60
+    assert troubles(log, clock) == []
+    clock.now += 120
+    assert troubles(log, clock) == [("note", "retention behind", "")]
+    Admin(log).alter_topic("orders", config={"retention.ms": "-1"})
+    assert troubles(log, clock) == []
+    Admin(log).alter_topic("orders", config={"retention.ms": "3600000", "cleanup.policy": "compact"})
+    assert troubles(log, clock) == []
+    Admin(log).alter_topic("orders", config={"cleanup.policy": "delete"})
+    assert troubles(log, clock) == [("note", "retention behind", "")]
+    assert maintained(log) == [None]
+    assert troubles(log, clock) == []
+
+
+def test_of_a_quiet_log_retention_keeps_what_it_keeps(log, clock):
+    """What the cure would not delete is no trouble."""
+    Admin(log).alter_topic("orders", config={"retention.ms": str(7 * DAY_S * 1000)})
+    send(log, 3)
+    clock.now += 30 * DAY_S
+    assert troubles(log, clock) == []
+    assert maintained(log) == [None]
+    assert {part.start for part in log.follow().partitions.values()} == {0}
+
+
+def test_records_that_a_transaction_holds_back_are_not_past_their_time(log, clock):
+    Admin(log).alter_topic("orders", config={"retention.ms": "1000"})
+    Admin(log).alter_log({"health.transaction.max.ms": str(30 * DAY_S * 1000)})
+    producer = Producer(log, {"transactional.id": "long", "transaction.timeout.ms": 900_000})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("orders", b"x", partition=0)
+    producer.flush()
+    clock.now += 3 * DAY_S
+    assert [name for _, name, _ in troubles(log, clock)] == ["hanging transaction"]
+
+
+def test_a_transaction_that_timed_out_is_not_fenced_by_another_program(log, clock):
+    producer = Producer(log, {"transactional.id": "nightly", "transaction.timeout.ms": 1000})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("orders", b"x")
+    producer.flush()
+    log.expire_overdue()
+    clock.now += 60
+    log.expire_overdue()
+    (one,) = status_of(log.store, clock=clock).troubles
+    assert (one.level, one.name) == ("note", "fenced")
+    assert one.text.startswith(
+        "transactions of transactional.id 'nightly' were open past their timeout, and aborted, once, last 0.0 s ago"
+    )
+    assert "raise its transaction.timeout.ms" in one.advice

@@ -11,6 +11,7 @@ from spark_eos.monitoring.lag import Lag
 from spark_eos.monitoring.members import SilentMember
 from spark_eos.monitoring.troubles import readers
 from spark_eos.monitoring.troubles.fenced import of_fencings
+from spark_eos.monitoring.troubles.retention import of_retention
 from spark_eos.monitoring.troubles.transactions import of_transactions
 from spark_eos.monitoring.troubles.trouble import LOG, Command, Trouble, age, at_most, worst_first
 from spark_eos.protocol.rules.notes import BACKUP, VERIFY, is_damaged, noted_ms
@@ -80,6 +81,7 @@ def troubles_of(view: Seen) -> list[Trouble]:
             *_publications(view),
             *_clock(view),
             *_small(view),
+            *of_retention(state, now_ms),
             *at_most(of_fencings(state, now_ms), "transactional.ids", ("audit", LOG)),
         ]
     )

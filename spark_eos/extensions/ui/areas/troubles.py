@@ -42,6 +42,7 @@ _VIEWS = {
     "no verify": "health",
     "small batches": "storage",
     "no snapshot": "storage",
+    "retention behind": "storage",
 }
 """Others are about a reader, and shown with it."""
 
