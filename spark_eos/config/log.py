@@ -57,7 +57,7 @@ LOG = Table(
         "health.retention.delay.max.ms",
         _WHOLE,
         172_800_000,
-        "Records that retention should have deleted for longer are told: no maintenance runs.",
+        "`eoslog status` tells of records that retention should have deleted for longer.",
         _HEALTH,
         "eoslog",
     ),
