@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from spark_eos import Admin, Log, Producer, TopicPartition
+from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
 from spark_eos.cli.operate.text import head_lines
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.monitoring import lags_across
 from spark_eos.monitoring.status import status_of
+from spark_eos.protocol.rules.joins import MEMBER_JOINED
 from spark_eos.storage import MemoryStore
 from tests.log.fakes import FakeClock
 from tests.monitoring.micro_batches import micro_batch
@@ -127,3 +128,52 @@ def test_a_transaction_that_timed_out_is_not_fenced_by_another_program(log, cloc
         "transactions of transactional.id 'nightly' were open past their timeout, and aborted, once, last 0.0 s ago"
     )
     assert "raise its transaction.timeout.ms" in one.advice
+
+
+def member(log, client="", **config):
+    made = Consumer(log, {"group.id": "billing", "client.id": client, "enable.auto.commit": False, **config})
+    made.subscribe(["orders"])
+    made.poll(0)
+    return made
+
+
+def test_a_member_that_comes_and_goes(log, clock):
+    steady = member(log, "steady")
+    for times in range(1, 21):
+        assert troubles(log, clock) == []
+        clock.now += 2
+        member(log, "flaky").close()
+        assert [event.times for event in log.follow().trail if event.what == MEMBER_JOINED] == [times]
+    steady.poll(0)
+    (one,) = status_of(log.store, clock=clock).troubles
+    assert (one.level, one.name, one.about) == ("warning", "rebalances", "billing")
+    assert "group 'billing' 20 times in 38.0 s beside others, last 0.0 s ago ('flaky' 20 times)" in one.text
+    clock.now += 3700
+    assert "rebalances" not in [name for _, name, _ in troubles(log, clock)]
+    steady.close()
+
+
+def test_who_makes_nobody_wait_is_no_rebalance(log, clock):
+    """A job that is the only member each time, a static member that is started again, and a deployment of many."""
+    for _ in range(30):
+        member(log, "cron").close()
+    assert troubles(log, clock) == []
+    steady, fixed = member(log, "steady"), member(log, "fixed", **{"group.instance.id": "one"})
+    for _ in range(30):
+        fixed.close()
+        fixed = member(log, "fixed", **{"group.instance.id": "one"})
+    assert troubles(log, clock) == []
+    assert [event.times for event in log.follow().trail if event.what == MEMBER_JOINED] == [1]
+    for consumer in (steady, fixed):
+        consumer.close()
+
+
+def test_a_deployment_is_no_rebalance_loop(log, clock):
+    members = [member(log, f"pod-{number}") for number in range(12)]
+    for number in range(24):
+        members.pop(0).close()
+        members.append(member(log, f"pod-{number}"))
+        clock.now += 5
+    assert troubles(log, clock) == []
+    for consumer in members:
+        consumer.close()

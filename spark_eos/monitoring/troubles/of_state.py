@@ -11,6 +11,7 @@ from spark_eos.monitoring.lag import Lag
 from spark_eos.monitoring.members import SilentMember
 from spark_eos.monitoring.troubles import readers
 from spark_eos.monitoring.troubles.fenced import of_fencings
+from spark_eos.monitoring.troubles.rebalances import of_rebalances
 from spark_eos.monitoring.troubles.retention import of_retention
 from spark_eos.monitoring.troubles.transactions import of_transactions
 from spark_eos.monitoring.troubles.trouble import LOG, Command, Trouble, age, at_most, worst_first
@@ -75,6 +76,7 @@ def troubles_of(view: Seen) -> list[Trouble]:
             *at_most(readers.lost(state, lags), "readers", totals),
             *at_most(readers.deleted(state, now_ms), "queries", ("audit", LOG)),
             *at_most(readers.silent(state, view.silent), "groups", ("groups", "list", LOG)),
+            *at_most(of_rebalances(state, now_ms), "groups", ("audit", LOG)),
             *at_most(readers.behind(state, lags, now_ms, late_ms, view.silent), "readers", totals),
             *at_most(readers.unknown(lags), "readers", totals),
             *_of_notes(view),
