@@ -84,14 +84,16 @@ def status_of(
         log = Log.open(store, clock)
         activity = Watch(log).look()
     except EosLogError as error:
-        return Status(label, None, [of_error(error, settings), *of_space(space(inner))])
+        return Status(
+            label, None, [of_error(error, settings, is_bucket="://" in label), *of_space(space(inner))]
+        )
     state = log.state
     troubles = space_troubles(inner, state, space)
     for look in (_of_state, _snapshots):
         try:
             troubles += look(log, activity)
         except EosLogError as error:
-            troubles.append(of_error(error, settings))
+            troubles.append(of_error(error, settings, is_bucket="://" in label))
     return Status(label, activity, worst_first(troubles))
 
 
@@ -112,7 +114,7 @@ def _store_ms(log: Log) -> int | None:
         return None
 
 
-def of_error(error: EosLogError, settings: Settings) -> Trouble:
+def of_error(error: EosLogError, settings: Settings, *, is_bucket: bool = True) -> Trouble:
     """Why the log cannot be read."""
     page, advice = f"reference/error-codes.md#{error.code.lower()}", ""
     look: tuple[tuple[str, ...], ...] = ()
@@ -121,7 +123,11 @@ def of_error(error: EosLogError, settings: Settings) -> Trouble:
         advice = "put the file back from a backup or a copy, under its own name"
     elif error.code == "STORE_PERMISSION":
         page = "guide/security.md#roles"
-        advice = "give these credentials the right that is named, or look with others (--command-config)"
+        advice = (
+            "give these credentials the right that is named, or look with others (--command-config)"
+            if is_bucket
+            else "give this user the right to read, or look as another user: looking needs no other right"
+        )
     return Trouble("critical", error.code, settings.scrub(str(error)), page, look, (), advice)
 
 

@@ -16,8 +16,8 @@ from spark_eos.monitoring import Watch
 from tests.expiration import no_expiration
 from tests.needing import needs
 
-LONG = re.compile(r"(?<![\w.,/-])[0-9]{4,}(?![\w.:/-])")
-"""A number of four digits or more without a comma, and no part of a name or of a time."""
+LONG = re.compile(r"(?<![\w.,/-])[0-9]{4,12}(?![\w.:/-])")
+"""A number of four digits or more without a comma, and no part of a name or of a time; nor a point in time."""
 
 
 @pytest.fixture(scope="module")

@@ -153,6 +153,8 @@ def badness(reader_lag: Lag | LagTotal) -> tuple[object, ...]:
 
 def _check_names(logs: Sequence[Log], groups: Sequence[str], topics: Sequence[str]) -> None:
     """Refuse names that none of the logs knows, rather than show nothing."""
+    from spark_eos.protocol.rules.gone import gone
+
     states = [log.state for log in logs]
     for topic in topics:
         if not any(topic in state.topics for state in states):
@@ -164,8 +166,10 @@ def _check_names(logs: Sequence[Log], groups: Sequence[str], topics: Sequence[st
     }
     for group in groups:
         if group not in names:
+            gone_text = next((text for state in states if (text := gone(state, group))), "")
             raise GroupIdNotFoundError(
-                f"the log knows no group, query or publication {group!r}; eoslog lag without --group shows all"
+                f"the log knows no group, query or publication {group!r}{gone_text}; "
+                "eoslog lag without --group shows all"
             )
 
 

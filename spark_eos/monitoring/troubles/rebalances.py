@@ -15,7 +15,7 @@ _LATELY_MS = 3_600_000
 
 _OFTEN = 20
 _TIMES_ALL = 4
-"""So often in an hour, and so often for each member: who deploys anew, even twice, restarts each member less often."""
+"""So often in an hour, and so often for each member: two deployments restart each member twice."""
 
 
 def of_rebalances(state: State, now_ms: int) -> Iterator[Trouble]:

@@ -11,7 +11,7 @@ from spark_eos.protocol.types import Told
 __all__ = ["MEMBER_JOINED", "joined"]
 
 MEMBER_JOINED = "member joined"
-"""Beside other members. The first one of a group makes nobody wait."""
+"""Beside other members, which have to release partitions for it."""
 
 
 def joined(before: State, after: State, action: Any, _writer: str) -> Iterator[Told]:
