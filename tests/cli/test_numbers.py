@@ -108,5 +108,5 @@ def test_a_number_is_taken_as_it_was_copied(url, capsys):
 
 
 def test_a_comma_between_two_ids_is_no_part_of_a_number(url, capsys):
-    shown = run(capsys, "transactions", "list", url, "--producer-id", "0,001", "--json")
+    shown = run(capsys, "transactions", "list", url, "--producer-id", "1,000", "--json")
     assert [json.loads(line)["producer_id"] for line in shown.splitlines()] == [1]
