@@ -13,6 +13,7 @@ from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.log import Log
 from spark_eos.log.timekeeping import is_ahead
+from spark_eos.maintenance.maintain import size_text
 from spark_eos.monitoring.activity import Activity, Watch
 from spark_eos.monitoring.measured_store import LookingStore
 from spark_eos.monitoring.members import silent_members
@@ -139,13 +140,13 @@ def of_space(space: Space | None) -> Iterator[Trouble]:
     is_full = share < _FULL or space.free < _LEAST_BYTES or not space.has_names
     if not is_full and share >= _LOW:
         return
-    text = f"{space.free:,} of {space.total:,} bytes are free on the disk ({share:.1%})"
+    text = f"{size_text(space.free)} of {size_text(space.total)} are free on the disk ({share:.1%})"
     if not space.has_names:
         text = "the disk can have no more files (inodes)"
     yield Trouble(
         "critical" if is_full else "note",
         "disk full" if is_full else "little space",
-        f"{text}: writers get STORE_FULL, and nothing is half written",
+        f"{text}: {'writers get' if is_full else 'once it is full, writers get'} STORE_FULL, and nothing is half written",
         "runbooks/disk-full.md",
         (("vacuum", LOG, "--min-age", "0", "--dry-run"),),
         (),
