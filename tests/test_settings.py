@@ -334,6 +334,16 @@ def warned(world, name, value):
         return [one.name for one in troubles_of(seen)]
 
 
+def warned_of_retention(world, name, value):
+    """What is said of a log whose records are past their time for a hundred seconds."""
+    world.topic(**{"retention.ms": "0"})
+    world.fill(b"1")
+    world.admin.alter_log({name: value})
+    state = world.log.follow()
+    (row,) = state.partitions[state.topics["t"].topic_id, 0].index.tail
+    return [one.name for one in troubles_of(Seen(state, row.max_timestamp_ms + 100_000, [], {}))]
+
+
 def warned_of_a_note(world, name, value):
     """What is said of a log whose last backup and verification have ended a hundred seconds ago."""
     world.admin.alter_log({name: value})
@@ -374,6 +384,9 @@ LOG = {
     "health.backup.age.max.ms": Effect(warned_of_a_note, {"99999": ["no backup"], "100000": []}),
     "health.lag.max.ms": Effect(warned, {"99999": ["group behind"], "100000": []}),
     "health.publication.lag.max.ms": Effect(warned, {"99999": ["publication behind"], "100000": []}),
+    "health.retention.delay.max.ms": Effect(
+        warned_of_retention, {"99999": ["retention behind"], "100000": []}
+    ),
     "health.small.batches.max": Effect(warned, {"99": ["small batches"], "100": []}),
     "health.transaction.max.ms": Effect(warned, {"99999": ["held back"], "100000": []}),
     "health.verify.age.max.ms": Effect(warned_of_a_note, {"99999": ["no verify"], "100000": []}),

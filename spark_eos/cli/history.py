@@ -241,7 +241,7 @@ def _print_lines(changes: Changes) -> None:
 
 
 def _print_changes(changes: Changes) -> None:
-    print(f"from entry {changes.first} to entry {changes.last}")
+    print(f"from entry {changes.first:,} to entry {changes.last:,}")
     for name, (before, after) in changes.topics.items():
         change = "created" if before is None else "deleted" if after is None else "altered"
         print(f"topic {name}: {change}")

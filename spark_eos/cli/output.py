@@ -16,8 +16,8 @@ PAGES = "https://github.com/spark-eos/spark-eos/blob/main/docs/"
 
 
 def counted(number: int, singular: str, plural: str = "") -> str:
-    """A number and what is counted: ``1 file``, ``2 files``. ``plural`` is by default ``singular`` and an s."""
-    return f"{number} {singular if number == 1 else plural or f'{singular}s'}"
+    """A number and what is counted: ``1 file``, ``2,000 files``. ``plural`` is by default ``singular`` and an s."""
+    return f"{number:,} {singular if number == 1 else plural or f'{singular}s'}"
 
 
 def print_json(value: Mapping[str, object]) -> None:
@@ -26,17 +26,28 @@ def print_json(value: Mapping[str, object]) -> None:
 
 
 def print_table(columns: Columns, rows: Iterable[Sequence[object]]) -> None:
-    """A table, drawn on a terminal; elsewhere columns of plain text. None and empty text become a dash."""
-    lines = [
-        [NOTHING if cell is None or cell == "" else printable(str(cell)) for cell in row]
-        for row in (columns.names, *rows)
-    ]
+    """A table, drawn on a terminal; elsewhere columns of plain text. None and empty text become a dash.
+
+    Ids and points in time are names, not numbers: they are given as text.
+    """
+    lines = [[_cell(cell) for cell in row] for row in (columns.names, *rows)]
     if sys.stdout.isatty():
         _draw(lines[0], lines[1:])
         return
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def figure(number: int) -> str:
+    """A number in a table: ``56,017`` on a terminal, as on the page; elsewhere ``56017``, for ``awk`` and its like."""
+    return f"{number:,}" if sys.stdout.isatty() else str(number)
+
+
+def _cell(cell: object) -> str:
+    if isinstance(cell, int) and not isinstance(cell, bool):
+        return figure(cell)
+    return NOTHING if cell is None or cell == "" else printable(str(cell))
 
 
 def printable(text: str) -> str:
@@ -78,4 +89,4 @@ def _draw(header: list[str], rows: list[list[str]]) -> None:
 
 
 def _is_number(cell: str) -> bool:
-    return cell == NOTHING or cell.lstrip("-").isdecimal()
+    return cell == NOTHING or cell.lstrip("-").replace(",", "").isdecimal()

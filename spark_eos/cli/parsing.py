@@ -18,6 +18,12 @@ _SEVERAL = "..."
 _OPTIONAL = "["
 """The metavar of an option of which Kafka has the bare word begins with this: ``--alter [NAME=VALUE]...``."""
 
+_GROUPED = re.compile(r"-?[0-9]{1,3}(,[0-9]{3})+")
+"""A whole number as the tables and the page write it: it can be copied from there."""
+
+_WHOLE = {"BYTES", "COUNT", "ENTRY|TIME", "MS", "N", "OFFSET", "SEQ"}
+"""What has one of these metavars is one whole number. Where several may be given, a comma is between two of them."""
+
 _NUMBER = re.compile(r"-[0-9]+|-[0-9]*\.[0-9]+")
 
 
@@ -58,6 +64,12 @@ class Command(TyperCommand):
             if param.param_type_name == "option" and not getattr(param, "is_flag", False)
             for name in param.opts
         }
+        numeric = {
+            name
+            for param in self.params
+            if param.metavar in _WHOLE
+            for name in (param.opts if param.param_type_name == "option" else ("",))
+        }
         waiting = several = ""
         for position, argument in enumerate(args):
             following = args[position + 1 : position + 2]
@@ -73,10 +85,13 @@ class Command(TyperCommand):
                     return
                 waiting = argument if argument in metavars else ""
                 several = waiting if metavars.get(waiting, "").endswith(_SEVERAL) else ""
-            elif waiting:
+            else:
+                is_copied = (waiting or several) in numeric and _GROUPED.fullmatch(argument)
+                if several and not waiting:
+                    yield several
                 waiting = ""
-            elif several:
-                yield several
+                yield argument.replace(",", "") if is_copied else argument
+                continue
             yield argument
 
     def _refuse_extra(self, ctx: Any, args: list[str], extra: str) -> None:

@@ -38,7 +38,7 @@ class Progress:
     def count(self, label: str, done: int, of: int) -> None:
         """``done`` things are done, of ``of``; of an unknown number, if ``of`` is not larger."""
         if self._is_due():
-            text = f"{label}: {done} of {of}" if of > done else f"{label}: {done}"
+            text = f"{label}: {done:,} of {of:,}" if of > done else f"{label}: {done:,}"
             self._show(text, done, of if of > done else None)
 
     def show(self, text: str) -> None:

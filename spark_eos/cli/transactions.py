@@ -55,7 +55,7 @@ def list_transactions(
         for transaction in transactions:
             print_json(_as_json(transaction))
         return
-    rows = [(each.transactional_id, each.producer_id, each.state) for each in transactions]
+    rows = [(each.transactional_id, str(each.producer_id), each.state) for each in transactions]
     print_table(TRANSACTIONS, rows)
 
 
@@ -86,12 +86,12 @@ def describe(
     )
     row = {
         "TransactionalId": transaction.transactional_id,
-        "ProducerId": transaction.producer_id,
+        "ProducerId": str(transaction.producer_id),
         "ProducerEpoch": transaction.epoch,
         "TransactionNumber": None if transaction.number < 0 else transaction.number,
         "TransactionState": transaction.state,
         "TransactionTimeoutMs": transaction.timeout_ms,
-        "CurrentTransactionStartTimeMs": None if transaction.started_ms < 0 else transaction.started_ms,
+        "CurrentTransactionStartTimeMs": None if transaction.started_ms < 0 else str(transaction.started_ms),
         "TransactionDurationMs": transaction.duration_ms(SYSTEM.now_ms()),
         "TopicPartitions": _comma_separated(transaction.partitions),
         "PendingGroupOffsets": " ".join(groups),
@@ -121,10 +121,10 @@ def describe_producers(
         return
     rows = [
         (
-            producer.producer_id,
+            str(producer.producer_id),
             producer.epoch,
             producer.last_sequence,
-            producer.last_timestamp_ms,
+            str(producer.last_timestamp_ms),
             producer.transaction_start,
         )
         for producer in producers
@@ -163,8 +163,8 @@ def _hanging_rows(hanging: HangingTransaction) -> list[tuple[object, ...]]:
     places: list[tuple[object, ...]] = [(*at, start) for at, start in hanging.start_offsets.items()]
     return [
         (
-            *(topic, partition, hanging.transactional_id, hanging.producer_id, hanging.epoch),
-            *(start, hanging.last_ms, hanging.duration_ms // _MINUTE_MS),
+            *(topic, partition, hanging.transactional_id, str(hanging.producer_id), hanging.epoch),
+            *(start, str(hanging.last_ms), hanging.duration_ms // _MINUTE_MS),
         )
         for topic, partition, start in places or [(None, None, None)]
     ]

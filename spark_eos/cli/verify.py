@@ -74,7 +74,7 @@ def verify(
     if not summary.is_sound:
         wrong = summary.found[Verdict.WRONG]
         raise CorruptRecordError(
-            f"{url}: {wrong} thing{'s are' if wrong > 1 else ' is'} wrong, see above; how files are put back: {_PAGE}"
+            f"{url}: {wrong:,} thing{'s are' if wrong > 1 else ' is'} wrong, see above; how files are put back: {_PAGE}"
         )
 
 
@@ -105,10 +105,10 @@ def _note(url: str, command_config: str | None, *, is_sound: bool) -> None:
 def _print_summary(summary: Summary, *, quick: bool) -> None:
     verb = "present" if quick else "read"
     print(
-        f"entries: {summary.entries} read, {summary.retired} retired, up to entry {summary.last_entry}; "
+        f"entries: {summary.entries:,} read, {summary.retired:,} retired, up to entry {summary.last_entry:,}; "
         f"{counted(summary.refused_requests, 'refused request')} in them"
     )
-    print(f"snapshots: {summary.snapshots}; index pages: {summary.pieces}")
+    print(f"snapshots: {summary.snapshots:,}; index pages: {summary.pieces:,}")
     print(
         f"data: {counted(summary.batches, 'batch', 'batches')} of {counted(summary.partitions, 'partition')}, "
         f"{counted(summary.records, 'record')} in {counted(summary.files, 'file')} of "
@@ -118,4 +118,4 @@ def _print_summary(summary: Summary, *, quick: bool) -> None:
         f"not referred to: {counted(summary.unreferenced_files, 'data file')} of "
         f"{counted(summary.unreferenced_bytes, 'byte')}, {counted(summary.unreferenced_pieces, 'index page')}"
     )
-    print(", ".join(f"{verdict.value}: {count}" for verdict, count in summary.found.items()))
+    print(", ".join(f"{verdict.value}: {count:,}" for verdict, count in summary.found.items()))

@@ -52,6 +52,14 @@ LOG = Table(
         "eoslog",
     ),
     Option(
+        "health.retention.delay.max.ms",
+        _WHOLE,
+        172_800_000,
+        "`eoslog status` tells of records that retention should have deleted for longer.",
+        _HEALTH,
+        "eoslog",
+    ),
+    Option(
         "health.small.batches.max",
         _WHOLE,
         10_000,

@@ -32,6 +32,7 @@ from spark_eos.log.data.parquet.columns import check_columns
 from spark_eos.log.data.schema_limits import check_limits, check_size
 from spark_eos.protocol.actions import CreateTopic
 from spark_eos.protocol.actions.topics import check_name, check_partitions
+from spark_eos.protocol.rules.gone import gone
 from spark_eos.protocol.state import State, Topic
 
 if TYPE_CHECKING:
@@ -268,7 +269,7 @@ def missing_topic(state: State, name: str, url: str) -> UnknownTopicOrPartitionE
     hint = (
         f"did you mean {near!r}?" if near else f"its topics are: {', '.join(sorted(state.topics)) or 'none'}"
     )
-    return UnknownTopicOrPartitionError(f"the log {url} has no topic {name!r}; {hint}")
+    return UnknownTopicOrPartitionError(f"the log {url} has no topic {name!r}{gone(state, name)}; {hint}")
 
 
 def topic_of(state: State, name: str, url: str) -> Topic:

@@ -241,7 +241,7 @@ def _did(dry_run: bool, verb: str) -> str:
 
 
 def _count(number: int, singular: str, plural: str) -> str:
-    return f"{number} {singular if number == 1 else plural}"
+    return f"{number:,} {singular if number == 1 else plural}"
 
 
 def size_text(size: float) -> str:

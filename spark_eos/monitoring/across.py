@@ -17,7 +17,7 @@ from spark_eos.errors.hidden import safe_url
 from spark_eos.log.log import Log
 from spark_eos.monitoring.checkpoints import Checkpoints, Origin
 from spark_eos.monitoring.lag import Lag, measured
-from spark_eos.monitoring.places import Place
+from spark_eos.monitoring.places import Place, deleted_sources
 from spark_eos.protocol.actions.queries.sources import by_name
 from spark_eos.protocol.state import Query, State
 from spark_eos.protocol.types import MAX_PARTITIONS
@@ -79,7 +79,8 @@ def lags_across(
 ) -> list[QueryAcross]:
     """Tell how far the Spark queries that write into one of these logs are behind in other logs.
 
-    It reads the logs to their ends, and never writes. Queries that read the log they write into are in `lags`.
+    It reads the logs to their ends, and never writes. Queries that read the log they write into are in `lags`, and here
+    once their topic was deleted.
 
     Parameters
     ----------
@@ -146,6 +147,10 @@ def readings(
     for look in looks:
         for name in sorted(look.state.queries):
             query = look.state.queries[name]
+            for topic in deleted_sources(look.state, query):
+                again = " and created again" if topic in look.state.topics else ""
+                problem = f"the topic was deleted{again}: the query cannot go on there. Start it with a new checkpoint"
+                yield Reading(look.label, name, topic, None, (), problem)
             ends = _elsewhere(query)
             if ends:
                 yield from _of_query(
@@ -154,7 +159,7 @@ def readings(
 
 
 def _reads_elsewhere(state: State) -> bool:
-    return any(_elsewhere(query) for query in state.queries.values())
+    return any(_elsewhere(query) or deleted_sources(state, query) for query in state.queries.values())
 
 
 def _elsewhere(query: Query) -> dict[str, _Offsets]:

@@ -7,8 +7,9 @@ from typing import Literal, NamedTuple
 
 from immutables import Map
 
+from spark_eos.protocol.actions.topics import TOPIC_DELETED
 from spark_eos.protocol.publication import Publication
-from spark_eos.protocol.state import CommittedOffset, Partition, PartitionKey, Query, State
+from spark_eos.protocol.state import CommittedOffset, Event, Partition, PartitionKey, Query, State
 
 Kind = Literal["group", "query", "publication"]
 
@@ -43,6 +44,17 @@ def places(state: State) -> Iterator[Place]:
     for publication in state.publications.values():
         all_places += _of_publication(state, publication)
     yield from sorted(all_places, key=lambda place: (place.kind, place.name, place.topic, place.key[1]))
+
+
+def deleted_sources(state: State, query: Query) -> dict[str, Event]:
+    """The topics of this log that the query has read, with their deletions; one of the same name may be there.
+
+    Only as long as the trail has the deletion: a query that was given up is not told of for ever.
+    """
+    ids = {topic.topic_id for topic in state.topics.values()}
+    ends = (end for source in query.sources for end in source.end_offsets)
+    names = {end.topic for end in ends if end.topic_id not in ids}
+    return {event.name: event for event in state.trail if event.what == TOPIC_DELETED and event.name in names}
 
 
 def _last_commit(state: State, transactional_id: str) -> tuple[int, int]:

@@ -13,12 +13,14 @@ from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.log import Log
 from spark_eos.log.timekeeping import is_ahead
+from spark_eos.maintenance.maintain import size_text
 from spark_eos.monitoring.activity import Activity, Watch
 from spark_eos.monitoring.measured_store import LookingStore
 from spark_eos.monitoring.members import silent_members
 from spark_eos.monitoring.sizes import Sizes
 from spark_eos.monitoring.troubles.of_state import Seen, of_snapshots, troubles_of
 from spark_eos.monitoring.troubles.trouble import LOG, Trouble, worst_first
+from spark_eos.protocol.state import State
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 from spark_eos.storage.two_stores import is_apart
 from spark_eos.storage.urls import data_store
@@ -41,6 +43,14 @@ class Space(NamedTuple):
     free: int
     total: int
     has_names: bool = True
+
+
+def space_troubles(store: Store, state: State, space: Callable[[Store], Space | None]) -> list[Trouble]:
+    """Whether there is little of it where the entries are, and where the data is."""
+    troubles = [*of_space(space(store))]
+    if is_apart(state.data_url):
+        troubles += of_space(space(data_store(state.data_url, store.settings)))
+    return troubles
 
 
 def space_of(store: Store) -> Space | None:
@@ -69,20 +79,20 @@ def status_of(
     inner = url if isinstance(url, Store) else open_store(url, settings)
     store = LookingStore(inner)
     label = safe_url(store.url)
-    troubles = [*of_space(space(inner))]
     try:
         log = Log.open(store, clock)
         activity = Watch(log).look()
     except EosLogError as error:
-        return Status(label, None, [of_error(error, settings), *troubles])
+        return Status(
+            label, None, [of_error(error, settings, is_bucket="://" in label), *of_space(space(inner))]
+        )
     state = log.state
-    if is_apart(state.data_url):
-        troubles += of_space(space(data_store(state.data_url, inner.settings)))
+    troubles = space_troubles(inner, state, space)
     for look in (_of_state, _snapshots):
         try:
             troubles += look(log, activity)
         except EosLogError as error:
-            troubles.append(of_error(error, settings))
+            troubles.append(of_error(error, settings, is_bucket="://" in label))
     return Status(label, activity, worst_first(troubles))
 
 
@@ -103,7 +113,7 @@ def _store_ms(log: Log) -> int | None:
         return None
 
 
-def of_error(error: EosLogError, settings: Settings) -> Trouble:
+def of_error(error: EosLogError, settings: Settings, *, is_bucket: bool = True) -> Trouble:
     """Why the log cannot be read."""
     page, advice = f"reference/error-codes.md#{error.code.lower()}", ""
     look: tuple[tuple[str, ...], ...] = ()
@@ -112,7 +122,11 @@ def of_error(error: EosLogError, settings: Settings) -> Trouble:
         advice = "put the file back from a backup or a copy, under its own name"
     elif error.code == "STORE_PERMISSION":
         page = "guide/security.md#roles"
-        advice = "give these credentials the right that is named, or look with others (--command-config)"
+        advice = (
+            "give these credentials the right that is named, or look with others (--command-config)"
+            if is_bucket
+            else "give this user the right to read, or look as another user: looking needs no other right"
+        )
     return Trouble("critical", error.code, settings.scrub(str(error)), page, look, (), advice)
 
 
@@ -124,13 +138,13 @@ def of_space(space: Space | None) -> Iterator[Trouble]:
     is_full = share < _FULL or space.free < _LEAST_BYTES or not space.has_names
     if not is_full and share >= _LOW:
         return
-    text = f"{space.free} of {space.total} bytes are free on the disk ({share:.1%})"
+    text = f"{size_text(space.free)} of {size_text(space.total)} are free on the disk ({share:.1%})"
     if not space.has_names:
         text = "the disk can have no more files (inodes)"
     yield Trouble(
         "critical" if is_full else "note",
         "disk full" if is_full else "little space",
-        f"{text}: writers get STORE_FULL, and nothing is half written",
+        f"{text}: {'' if is_full else 'once it is full, '}writers get STORE_FULL, and nothing is half written",
         "runbooks/disk-full.md",
         (("vacuum", LOG, "--min-age", "0", "--dry-run"),),
         (),

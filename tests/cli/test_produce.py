@@ -379,5 +379,5 @@ def test_long_input_and_output_show_how_far_they_are(log_url, here, monkeypatch)
 
 def test_many_lines(log_url, here):
     data = b"".join(b"%d\n" % number for number in range(200_000))
-    assert here.produce(log_url, "t", data) == b"200000 records written to topic t; the topic is new\n"
+    assert here.produce(log_url, "t", data) == b"200,000 records written to topic t; the topic is new\n"
     assert here.consume(log_url, "t") == data

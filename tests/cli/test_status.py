@@ -13,11 +13,11 @@ from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
 from spark_eos.cli.command import main
 from spark_eos.clients.admin import ClockDescription
 from spark_eos.clients.consumer.heartbeat import HeartbeatThread, heartbeat_name
-from spark_eos.errors import GroupNotEmptyError, StoreUnavailableError
+from spark_eos.errors import GroupNotEmptyError, StorePermissionError, StoreUnavailableError
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.monitoring import members
 from spark_eos.monitoring import status as status_module
-from spark_eos.monitoring.status import Space, status_of
+from spark_eos.monitoring.status import Space, of_error, status_of
 from spark_eos.monitoring.troubles import of_state
 from spark_eos.monitoring.troubles.of_state import Seen, troubles_of
 from spark_eos.monitoring.troubles.trouble import LOG
@@ -26,7 +26,7 @@ from spark_eos.protocol.actions import (
     RaiseStagingFloor,
 )
 from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, noted, noted_ms
-from spark_eos.storage import MemoryStore
+from spark_eos.storage import NO_SETTINGS, MemoryStore
 from tests.clients.group_world import beats
 from tests.expiration import no_expiration
 from tests.log.fakes import FakeClock
@@ -166,7 +166,7 @@ def test_a_publication_of_records_with_times_of_long_ago(tmp_path, clock):
     from spark_eos.extensions.tables.tables import Tables
 
     log = Log.create(str(tmp_path / "log"), clock)
-    Admin(log).create_topic("orders", 1)
+    Admin(log).create_topic("orders", 1, {"retention.ms": "-1"})
     Admin(log).alter_log({"entry.timestamp.after.max.ms": 10**12})  # Else the store's time counts.
     Tables(log).create("nightly", ["orders"])
 
@@ -339,7 +339,7 @@ def test_a_wide_transaction_within_its_timeout_is_named(log, clock):
     clock.now += 1
     (one,) = look(log, clock).troubles
     assert (one.level, one.name, one.cure, one.about) == ("note", "held back", (), "wide")
-    assert "holds back 1001 offsets of orders-0 from offset 0" in one.text
+    assert "holds back 1,001 offsets of orders-0 from offset 0" in one.text
 
 
 def test_a_prepared_transaction_is_not_to_be_aborted_from_here(log, clock):
@@ -559,3 +559,19 @@ def test_one_log_twice_is_refused(log_url, capsys):
     Log.create(log_url)
     assert main(["status", log_url, log_url]) == 1
     assert "named twice" in capsys.readouterr().err
+
+
+def test_advice_where_a_right_is_missing():
+    """A folder has users, a bucket has credentials."""
+    error = StorePermissionError("cannot read")
+    folder, bucket = (of_error(error, NO_SETTINGS, is_bucket=is_bucket).advice for is_bucket in (False, True))
+    assert "as another user" in folder
+    assert "--command-config" not in folder
+    assert "--command-config" in bucket
+
+
+def test_of_a_log_that_cannot_be_opened_nothing_else_is_advised(tmp_path, capsys):
+    assert main(["status", str(tmp_path)]) == 1
+    shown = capsys.readouterr().out
+    assert "NOT_A_LOG" in shown
+    assert "not looked at" not in shown

@@ -37,7 +37,7 @@ def test_a_sound_log(log, capsys):
     assert out.splitlines() == [
         f"entries: {last + 1} read, 0 retired, up to entry {last}; 0 refused requests in them",
         "snapshots: 0; index pages: 0",
-        f"data: 6 batches of 1 partition, 3 records in 3 files of {sum(map(log.store.size, files(log)))} bytes, read",
+        f"data: 6 batches of 1 partition, 3 records in 3 files of {sum(map(log.store.size, files(log))):,} bytes, read",
         "not referred to: 0 data files of 0 bytes, 0 index pages",
         "wrong: 0, repaired: 0, note: 0",
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
+from spark_eos.errors import GroupIdNotFoundError, UnknownTopicOrPartitionError
 from spark_eos.maintenance.retention import Retention
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.rules import trail
@@ -171,3 +172,21 @@ def test_long_names_are_cut(log):
     Admin(log).alter_group_offsets("g" * 1000, {TopicPartition("t", 0): 0})
     (event,) = log.follow().trail[2:]
     assert event.name == "g" * 248 + "…"
+
+
+def test_an_error_says_what_became_of_a_name(log):
+    admin = Admin(log)
+    admin.alter_group_offsets("billing", {TopicPartition("t", 0): 0})
+    admin.delete_group("billing")
+    for call in (lambda: admin.describe_group("billing"), lambda: admin.delete_group("billing")):
+        with pytest.raises(
+            GroupIdNotFoundError, match=r"\(offsets of a group deleted in entry \d by 'admin'"
+        ):
+            call()
+    with pytest.raises(UnknownTopicOrPartitionError) as never_there:
+        log.topic("u")
+    assert "entry" not in str(never_there.value)
+    admin.delete_topic("t")
+    for call in (lambda: log.topic("t"), lambda: admin.delete_topic("t"), lambda: admin.alter_topic("t", 5)):
+        with pytest.raises(UnknownTopicOrPartitionError, match=r"\(topic deleted in entry \d by 'admin'"):
+            call()

@@ -20,6 +20,7 @@ _OF_METRICS = ("tests/extensions/metrics/test_metrics.py",)
 
 _TROUBLES, _STATUS = "spark_eos/monitoring/troubles", "spark_eos/monitoring/status.py"
 _OF_STATUS = ("tests/cli/test_status.py",)
+_OF_TROUBLES = ("tests/monitoring/test_troubles.py",)
 _OF_LOOKING = ("tests/cli/test_looking.py", "-k", "writes_nothing")
 
 MUTANTS = (
@@ -235,7 +236,7 @@ MUTANTS = (
     Mutant(
         "each-restart-is-kept",
         "spark_eos/protocol/rules/trail.py",
-        "if earlier.what == TAKEN_OVER)",
+        "if earlier.what in _RESTARTS)",
         "if False)",
         "restarts push what an administrator did out of the trail",
         ("tests/log/test_trail.py",),
@@ -255,6 +256,62 @@ MUTANTS = (
         "",
         "four clean runs of one program are a warning, and who follows it gives up exactly-once",
         _OF_STATUS,
+    ),
+    Mutant(
+        "a-query-without-its-topic-is-silent",
+        _PLACES,
+        "names = {end.topic for end in ends if end.topic_id not in ids}",
+        "names = {end.topic for end in ends if end.topic not in state.topics}",
+        "a query whose topic was created again is in no view, and never goes on",
+        _OF_TROUBLES,
+    ),
+    Mutant(
+        "without-an-age-is-caught-up",
+        "spark_eos/cli/operate/text.py",
+        "return text if worst or unread else",
+        "return text if worst else",
+        "status says that all is read, and lag that it is not",
+        _OF_TROUBLES,
+    ),
+    Mutant(
+        "a-job-of-its-own-is-a-rebalance",
+        "spark_eos/protocol/rules/joins.py",
+        "if members and action.member_id",
+        "if action.member_id",
+        "a job that cron starts is warned of as a group that never comes to rest",
+        _OF_TROUBLES,
+    ),
+    Mutant(
+        "a-deployment-is-a-rebalance-loop",
+        f"{_TROUBLES}/rebalances.py",
+        "max(_OFTEN, _TIMES_ALL * members)",
+        "_OFTEN",
+        "who deploys anew is warned",
+        _OF_TROUBLES,
+    ),
+    Mutant(
+        "retention-is-told-that-does-nothing",
+        f"{_TROUBLES}/retention.py",
+        "if min(now_ms, state.timestamp_ms + SLACK_MS) - oldest_ms <= retention_ms:",
+        "if False:",
+        "of a quiet log status names a command that changes nothing",
+        _OF_TROUBLES,
+    ),
+    Mutant(
+        "commas-for-scripts",
+        "spark_eos/cli/output.py",
+        'return f"{number:,}" if sys.stdout.isatty() else str(number)',
+        'return f"{number:,}"',
+        "a script that adds a column up takes 56,017 for 56, in silence",
+        ("tests/cli/test_numbers.py",),
+    ),
+    Mutant(
+        "two-ids-are-one",
+        "spark_eos/cli/parsing.py",
+        "if param.metavar in _WHOLE",
+        "if True",
+        "two producer ids with a comma between them are taken for one",
+        ("tests/cli/test_numbers.py",),
     ),
     Mutant(
         "verify-asks-the-store-for-the-time",

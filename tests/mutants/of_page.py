@@ -9,6 +9,7 @@ __all__ = ["MUTANTS"]
 _NEWEST, _OF_NEWEST = "spark_eos/extensions/ui/reading/newest.py", ("tests/extensions/ui/test_newest.py",)
 _OLDEST, _OF_OLDEST = "spark_eos/extensions/ui/reading/oldest.py", ("tests/extensions/ui/test_oldest.py",)
 _GROUPS_PAGE, _OF_ADVICE = "spark_eos/extensions/ui/areas/groups.py", ("tests/extensions/ui/test_advice.py",)
+_OF_TROUBLES = ("tests/extensions/ui/test_troubles.py",)
 _OF_CHANGES = ("tests/extensions/ui/test_group_changes.py",)
 _TROUBLES_PAGE = "spark_eos/monitoring/troubles/readers.py"
 
@@ -168,5 +169,45 @@ MUTANTS = (
         "Date.now() - shownAt > OLD_MS",
         "a clock that is set back stops the page: ages do not grow any more",
         ("tests/extensions/ui/test_browser.py",),
+    ),
+    Mutant(
+        "no-snapshot-is-not-known",
+        "spark_eos/extensions/ui/areas/troubles.py",
+        "default=0)",
+        "default=None)",
+        "status warns of a log without a snapshot, and the page does not",
+        _OF_TROUBLES,
+    ),
+    Mutant(
+        "the-page-has-all-space",
+        "spark_eos/extensions/ui/areas/troubles.py",
+        "            *space,\n",
+        "",
+        "status tells that the disk is full, and the page does not",
+        _OF_TROUBLES,
+    ),
+    Mutant(
+        "unknown-comes-first",
+        "spark_eos/extensions/ui/question.py",
+        'return 2, 0, ""',
+        'return -2, 0, ""',
+        "a list by lag begins with what has none",
+        ("tests/extensions/ui/test_pages_of_lists.py",),
+    ),
+    Mutant(
+        "damage-is-of-all-logs",
+        "spark_eos/log/data/records.py",
+        "return _DAMAGE[url]",
+        "return sum(_DAMAGE.values())",
+        "an alert names a sound log beside the damaged one",
+        ("tests/extensions/metrics/test_metrics.py",),
+    ),
+    Mutant(
+        "a-question-is-answered-by-another",
+        "spark_eos/extensions/ui/static/js/writing.js",
+        "if (!dialog.open) resolve",
+        "resolve",
+        "a yes that is given at once does nothing",
+        ("tests/extensions/ui/test_writing.py",),
     ),
 )

@@ -107,7 +107,10 @@ def test_a_topic_that_was_created_again_is_another_one(log):
     log.topic("u").do(CommitOffsets("g", (log.at(0, topic="u"),)))
     log.do(DeleteTopic("t", "t-id"))
     assert log.group() == {("u", 0): 0}
-    with pytest.raises(UnknownTopicOrPartitionError, match="no topic 't'; its topics are: u"):
+    with pytest.raises(
+        UnknownTopicOrPartitionError,
+        match=r"no topic 't' \(topic deleted in entry 6 by 'test'; eoslog audit has more\); its topics are: u",
+    ):
         log.append(NO_PRODUCER, (0, 5))
     log.topic("t", topic_id="new")
     assert log.partition().end == 0

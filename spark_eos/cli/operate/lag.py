@@ -9,7 +9,7 @@ import typer
 
 from spark_eos.cli.operate.text import age_text, estimated, size_text
 from spark_eos.cli.options import ConfigFile, Json, Urls, open_logs, store_settings
-from spark_eos.cli.output import NOTHING, print_json, print_table, printable
+from spark_eos.cli.output import NOTHING, figure, print_json, print_table, printable
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.usage.columns import LAG
 from spark_eos.errors import GroupIdNotFoundError
@@ -151,6 +151,8 @@ def badness(reader_lag: Lag | LagTotal) -> tuple[object, ...]:
 
 def _check_names(logs: Sequence[Log], groups: Sequence[str], topics: Sequence[str]) -> None:
     """Refuse names that none of the logs knows, rather than show nothing."""
+    from spark_eos.protocol.rules.gone import gone
+
     states = [log.state for log in logs]
     for topic in topics:
         if not any(topic in state.topics for state in states):
@@ -162,8 +164,10 @@ def _check_names(logs: Sequence[Log], groups: Sequence[str], topics: Sequence[st
     }
     for group in groups:
         if group not in names:
+            gone_text = next((text for state in states if (text := gone(state, group))), "")
             raise GroupIdNotFoundError(
-                f"the log knows no group, query or publication {group!r}; eoslog lag without --group shows all"
+                f"the log knows no group, query or publication {group!r}{gone_text}; "
+                "eoslog lag without --group shows all"
             )
 
 
@@ -242,8 +246,8 @@ def _waits(logs: Sequence[Log], rows: Sequence[_Row]) -> dict[tuple[str, str], l
     return by_publication
 
 
-def measures(reader_lag: Lag | LagTotal) -> tuple[str, str, str]:
+def measures(reader_lag: Lag | LagTotal, write: Callable[[int], str] = figure) -> tuple[str, str, str]:
     """Records, bytes and time that a reader is behind; ``~`` before an estimate, a dash for what is not known."""
-    records = NOTHING if reader_lag.records is None else str(reader_lag.records)
+    records = NOTHING if reader_lag.records is None else write(reader_lag.records)
     texts = (records, size_text(reader_lag.bytes), age_text(reader_lag.time_ms))
     return tuple(estimated(text, is_exact=reader_lag.is_exact) for text in texts)  # type: ignore[return-value]

@@ -64,6 +64,8 @@ def _print(log_status: Status, config_file: str | None) -> None:
         print(f"  page:  {PAGES}{trouble.page}")
     counts = Counter(trouble.level for trouble in log_status.troubles)
     print(f"\n{', '.join(f'{level}: {counts[level]}' for level in LEVELS)}")
+    if log_status.activity is None:
+        return
     for subject, command in {"rows": ("verify", LOG), "garbage": ("vacuum", LOG, "--dry-run")}.items():
         print(f"not looked at: {subject}, by {_command(command, log_status, config_file)}")
 

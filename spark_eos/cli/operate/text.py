@@ -68,7 +68,7 @@ def head_lines(look: Activity) -> tuple[str, str, str]:
     ago = age_text(max(0, look.now_ms - look.log_time_ms))
     return (
         printable(safe_url(look.url)),
-        f"entry {look.seq}, {ago} ago: {rates}",
+        f"entry {look.seq:,}, {ago} ago: {rates}",
         f"{_readers_told(look)}; {_open_told(look)}",
     )
 
@@ -80,11 +80,14 @@ def _readers_told(look: Activity) -> str:
     text = counted(readers, "reader")
     worst = max(lag.time_ms or 0 for lag in look.lags)
     unknown_count = len({(lag.kind, lag.name) for lag in look.lags if lag.is_unknown})
+    unread = sum(lag.records or 0 for lag in look.lags)
     if worst:
         text += f", up to {age_text(worst)} behind"
+    elif unread:  # By a clock that is behind the producers' they have no age.
+        text += f", {counted(unread, 'record')} behind"
     if unknown_count:
-        return f"{text}, {unknown_count} that {'has' if unknown_count == 1 else 'have'} not committed: lag unknown"
-    return text if worst else f"{text}, all caught up"
+        return f"{text}, {unknown_count:,} that {'has' if unknown_count == 1 else 'have'} not committed: lag unknown"
+    return text if worst or unread else f"{text}, all caught up"
 
 
 def _open_told(look: Activity) -> str:
@@ -94,4 +97,4 @@ def _open_told(look: Activity) -> str:
     late = sum(transaction.is_overdue for transaction in opened)
     held_back = sum(topic.held_back for topic in look.topics)
     count = counted(len(opened), "open transaction")
-    return f"{count}{f', {late} overdue' if late else ''}, {held_back} held back"
+    return f"{count}{f', {late:,} overdue' if late else ''}, {held_back:,} held back"

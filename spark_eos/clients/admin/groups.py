@@ -15,6 +15,7 @@ from spark_eos.config.nearest import suggestion
 from spark_eos.errors import ConfigError, GroupIdNotFoundError, GroupNotEmptyError
 from spark_eos.log.data.planner import partition_of
 from spark_eos.protocol.actions import Action, CommitOffsets, DeleteOffsets, LeaveGroup, PartitionOffset
+from spark_eos.protocol.rules.gone import gone
 from spark_eos.protocol.state import Group, Member, State
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
@@ -321,8 +322,7 @@ class GroupAdmin(AdminBase):
 
 
 def _is_known(state: State, group: str) -> bool:
-    current = state.groups.get(group)
-    return bool(state.offsets.get(group)) or (current is not None and bool(current.members))
+    return bool(state.offsets.get(group) or state.groups.get(group, Group()).members)
 
 
 def _groups(state: State) -> list[str]:
@@ -331,9 +331,8 @@ def _groups(state: State) -> list[str]:
 
 def _require(state: State, group: str) -> Group:
     if not _is_known(state, group):
-        raise GroupIdNotFoundError(
-            f"the log knows no group {group!r}, with members or committed offsets; {suggestion(group, _groups(state))}"
-        )
+        problem = f"the log knows no group {group!r}, with members or committed offsets{gone(state, group)}"
+        raise GroupIdNotFoundError(f"{problem}; {suggestion(group, _groups(state))}")
     return state.groups.get(group, Group())
 
 

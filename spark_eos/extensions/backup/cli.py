@@ -8,7 +8,7 @@ import typer
 
 from spark_eos.cli.archive.findings import shown
 from spark_eos.cli.options import ConfigFile, Json, Url, at_most_one, open_log, store_settings
-from spark_eos.cli.output import counted, print_json, print_table
+from spark_eos.cli.output import counted, print_json, print_table, printable
 from spark_eos.cli.parsing import Command, Commands
 from spark_eos.cli.progress import Progress
 from spark_eos.cli.usage.added import Added
@@ -169,7 +169,7 @@ def restore(
 @_backups.command("list", cls=Command)
 def list_(repository: _Repository, command_config: ConfigFile = None, as_json: Json = False) -> None:
     """List the backups, the oldest first, with what can be restored from each."""
-    from spark_eos.extensions.backup.listing import list_backups
+    from spark_eos.extensions.backup.listing import list_backups, unfinished_backups
     from spark_eos.log.time_travel import iso
 
     items = list_backups(repository, settings=store_settings(command_config))
@@ -193,6 +193,13 @@ def list_(repository: _Repository, command_config: ConfigFile = None, as_json: J
             for item in items
         ],
     )
+    for name in unfinished_backups(repository, settings=store_settings(command_config)):
+        print(
+            printable(
+                f"{name}: was begun, and is not whole: it is under way, or its process has died. No log can be "
+                "restored of it; eoslog backups vacuum frees its files, once it has done nothing for long"
+            )
+        )
 
 
 @_backups.command("delete", cls=Command)

@@ -44,3 +44,40 @@ def list_backups(
     """
     store = repository if isinstance(repository, Store) else open_store(repository, settings)
     return Repository.open(store).backups()
+
+
+def unfinished_backups(
+    repository: str | os.PathLike[str] | Store, *, settings: Settings = NO_SETTINGS
+) -> list[str]:
+    """List the names of backups that are under way, or whose processes have died.
+
+    Parameters
+    ----------
+    repository
+        Where the backups are.
+    settings
+        Settings of the repository's object store.
+
+    Returns
+    -------
+    list of str
+        In the order in which they were begun.
+
+    Raises
+    ------
+    NotALogError
+        There is no repository.
+
+    Examples
+    --------
+    >>> from spark_eos import Log
+    >>> from spark_eos.extensions.backup.backing_up import backup_log
+    >>> from spark_eos.extensions.backup.listing import unfinished_backups
+    >>> from spark_eos.storage import MemoryStore
+    >>> log, repository = Log.create(MemoryStore()), MemoryStore()
+    >>> _ = backup_log(log.store, repository, name="monday")
+    >>> unfinished_backups(repository)
+    []
+    """
+    store = repository if isinstance(repository, Store) else open_store(repository, settings)
+    return [run.split("-", 2)[2] for run in Repository.open(store).running()]

@@ -17,6 +17,7 @@ from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.data.planner import Fetch
 from spark_eos.log.data.records import Records
 from spark_eos.log.log import Log
+from spark_eos.monitoring.status import Space, space_of
 from spark_eos.protocol.state import State, Topic
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 
@@ -49,11 +50,13 @@ class Follower:
         clock: Clock = SYSTEM,
         interval_s: float = _INTERVAL_S,
         idle_interval_s: float = _IDLE_INTERVAL_S,
+        space: Callable[[Store], Space | None] = space_of,
     ) -> None:
         self._inner = url if isinstance(url, Store) else open_store(url, settings)
         self._clock = clock
         self._interval_s, self._idle_interval_s = interval_s, idle_interval_s
         self.settings = settings
+        self.space = space
         self.store = ReadOnlyStore(self._inner)
         self.log = Log.open(self.store, clock)
         self.series = Series(clock.monotonic)

@@ -11,6 +11,8 @@ from spark_eos.monitoring.lag import Lag
 from spark_eos.monitoring.members import SilentMember
 from spark_eos.monitoring.troubles import readers
 from spark_eos.monitoring.troubles.fenced import of_fencings
+from spark_eos.monitoring.troubles.rebalances import of_rebalances
+from spark_eos.monitoring.troubles.retention import of_retention
 from spark_eos.monitoring.troubles.transactions import of_transactions
 from spark_eos.monitoring.troubles.trouble import LOG, Command, Trouble, age, at_most, worst_first
 from spark_eos.protocol.rules.notes import BACKUP, VERIFY, is_damaged, noted_ms
@@ -70,13 +72,16 @@ def troubles_of(view: Seen) -> list[Trouble]:
         [
             *at_most(transactions, "transactions", ("transactions", "list", LOG)),
             *at_most(readers.lost(state, lags), "readers", totals),
+            *at_most(readers.deleted(state, now_ms), "queries", ("audit", LOG)),
             *at_most(readers.silent(state, view.silent), "groups", ("groups", "list", LOG)),
+            *at_most(of_rebalances(state, now_ms), "groups", ("audit", LOG)),
             *at_most(readers.behind(state, lags, now_ms, late_ms, view.silent), "readers", totals),
             *at_most(readers.unknown(lags), "readers", totals),
             *_of_notes(view),
             *_publications(view),
             *_clock(view),
             *_small(view),
+            *of_retention(state, now_ms),
             *at_most(of_fencings(state, now_ms), "transactional.ids", ("audit", LOG)),
         ]
     )
@@ -126,7 +131,7 @@ def _publications(view: Seen) -> Iterator[Trouble]:
             behind_ms = min(behind_ms, since_ms)
             newest = f"the newest version is of {age(since_ms)} ago"
         if publication.begun is not None:
-            text = f"version {publication.begun.sequence} of publication {name!r} was begun, and is not in all tables"
+            text = f"version {publication.begun.sequence:,} of publication {name!r} was begun, and is not in all tables"
             page = "runbooks/publication-unfinished.md"
             yield Trouble("warning", "publication unfinished", text, page, (look,), (publish,), about=name)
         if behind_ms > longest_ms:
@@ -168,7 +173,7 @@ def _small(view: Seen) -> Iterator[Trouble]:
             yield Trouble(
                 "warning",
                 "small batches",
-                f"topic {name!r} has {count} small batches that could be joined",
+                f"topic {name!r} has {count:,} small batches that could be joined",
                 "runbooks/small-batches.md",
                 (("maintain", LOG, "--only", "roll", "--dry-run"),),
                 (("maintain", LOG, "--only", "roll"),),
@@ -183,7 +188,7 @@ def of_snapshots(state: State, newest: int) -> Iterator[Trouble]:
         yield Trouble(
             "warning",
             "no snapshot",
-            f"{unsealed} entries came after the newest snapshot: opening the log reads all of them",
+            f"{unsealed:,} entries came after the newest snapshot: opening the log reads all of them",
             "runbooks/snapshots-missing.md",
             (("maintain", LOG, "--only", "snapshot,retire", "--dry-run"),),
             (("maintain", LOG, "--only", "snapshot,retire"),),

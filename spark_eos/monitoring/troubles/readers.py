@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from spark_eos.monitoring.lag import Lag
 from spark_eos.monitoring.members import SilentMember, not_asked
+from spark_eos.monitoring.places import deleted_sources
 from spark_eos.monitoring.troubles.trouble import LOG, Command, Trouble, age, listed
 from spark_eos.protocol.state import State
 
@@ -41,7 +42,7 @@ def lost(state: State, lags: Sequence[Lag]) -> Iterator[Trouble]:
         yield Trouble(
             "critical",
             "records lost",
-            f"{kind} {name!r} has not read {sum(lag.lost for lag in lost_parts)} offsets that were deleted, of "
+            f"{kind} {name!r} has not read {sum(lag.lost for lag in lost_parts):,} offsets that were deleted, of "
             f"{_places(lost_parts)}",
             "runbooks/records-lost.md",
             (("lag", LOG, "--group", name), *(("describe", LOG, topic) for topic in topics[:3])),
@@ -49,6 +50,26 @@ def lost(state: State, lags: Sequence[Lag]) -> Iterator[Trouble]:
             advice,
             name,
         )
+
+
+def deleted(state: State, now_ms: int) -> Iterator[Trouble]:
+    """Queries whose topic was deleted: they are refused, and have no lag any more that would tell."""
+    for name in sorted(state.queries):
+        for topic, event in sorted(deleted_sources(state, state.queries[name]).items()):
+            again = topic in state.topics
+            yield Trouble(
+                "warning" if again else "note",
+                "topic deleted",
+                f"query {name!r} reads topic {topic!r}, which was deleted {age(now_ms - event.timestamp_ms)} ago"
+                f"{' and created again' if again else ''}: its next micro-batch is refused",
+                "runbooks/query-lag.md",
+                (("audit", LOG, "--name", topic),),
+                (),
+                "start the query with a new checkpoint and another transactional.id, if it is to read the new topic"
+                if again
+                else "stop the query, if it runs on",
+                name,
+            )
 
 
 def silent(state: State, members: Sequence[SilentMember]) -> Iterator[Trouble]:
@@ -62,7 +83,7 @@ def silent(state: State, members: Sequence[SilentMember]) -> Iterator[Trouble]:
         yield Trouble(
             "warning" if is_seen else "note",
             "silent member",
-            f"{len(group_members)} of {count} members of group {group!r} show no sign of life: {text}. No process "
+            f"{len(group_members):,} of {count:,} members of group {group!r} show no sign of life: {text}. No process "
             "reads what is assigned to them",
             "runbooks/silent-member.md",
             (("groups", "describe", LOG, "--group", group, "--members"),),
@@ -77,8 +98,8 @@ def silent(state: State, members: Sequence[SilentMember]) -> Iterator[Trouble]:
         yield Trouble(
             "note",
             "members not looked at",
-            f"only the first {count - unasked_count} of {count} members were asked for a sign of life, by the names of "
-            f"their groups: of {unasked_count} members it is not known whether they are silent, of groups "
+            f"only the first {count - unasked_count:,} of {count:,} members were asked for a sign of life, by the "
+            f"names of their groups: of {unasked_count:,} members it is not known whether they are silent, of groups "
             f"{listed(map(repr, unasked))}",
             "runbooks/silent-member.md",
             (("groups", "list", LOG),),
@@ -97,7 +118,7 @@ def unknown(lags: Sequence[Lag]) -> Iterator[Trouble]:
                 "note",
                 "lag unknown",
                 f"{kind} {name!r} reads {_places(new)} and has committed nothing there: how far it is behind is not "
-                f"known, up to {sum(lag.last_stable_offset - lag.start for lag in new)} offsets",
+                f"known, up to {sum(lag.last_stable_offset - lag.start for lag in new):,} offsets",
                 "runbooks/lag-unknown.md",
                 (("lag", LOG, "--group", name), ("groups", "describe", LOG, "--group", name, "--members")),
                 (),
@@ -120,7 +141,7 @@ def behind(
         worst = max(late, key=lambda lag: lag.time_ms or 0)
         committed_ms = max((_committed_ms(state, lag) for lag in late), default=-1)
         text = (
-            f"{kind} {name!r} is {sum(lag.records or 0 for lag in late)} records and {age(time_ms)} behind in "
+            f"{kind} {name!r} is {sum(lag.records or 0 for lag in late):,} records and {age(time_ms)} behind in "
             f"{_places([worst, *(lag for lag in late if lag is not worst)])}"
         )
         if committed_ms >= 0:
@@ -135,7 +156,7 @@ def behind(
             page = "runbooks/group-lag.md"
             group = state.groups.get(name)
             count = 0 if group is None else len(group.members)
-            text += f", and has {count} members" if count else ", and has no members"
+            text += f", and has {count:,} members" if count else ", and has no members"
             advice = _advice_of_group(count, silent_counts.get(name, 0), stands=stands)
         yield Trouble("warning", f"{kind} behind", text, page, look, (), advice, name)
 
@@ -150,7 +171,8 @@ def _advice_of_group(members: int, silent_count: int, *, stands: bool) -> str:
     if not members:
         return "start its consumers again"
     if silent_count:
-        return f"{silent_count} of its {members} members show no sign of life: remove them, and start consumers again"
+        silent_members = f"{silent_count:,} of its {members:,} members"
+        return f"{silent_members} show no sign of life: remove them, and start consumers again"
     if stands:
         return "its consumers are members, and do not commit: look into their logs"
     return "its consumers commit, and are too slow: add some, or partitions"

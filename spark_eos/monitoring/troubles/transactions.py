@@ -85,10 +85,10 @@ def _told(transaction: OpenTransaction, lags: Sequence[Lag]) -> str:
         else f"{'past' if transaction.is_overdue else 'within'} its timeout of {age(transaction.timeout_ms)}"
     )
     text = f"the transaction of {who} is open for {age(transaction.age_ms)}, {timeout}"
-    text += f", and holds back {transaction.held_back} offsets"
+    text += f", and holds back {transaction.held_back:,} offsets"
     places = [partition for partition in transaction.partitions if partition.offsets]
     if places:
-        text += f" of {listed(f'{at.topic}-{at.partition} from offset {at.first_offset}' for at in places)}"
+        text += f" of {listed(f'{at.topic}-{at.partition} from offset {at.first_offset:,}' for at in places)}"
     waiting = _waiting({(at.topic, at.partition) for at in places}, lags)
     if waiting:
         text += f"; {listed(waiting)} read no further"

@@ -52,7 +52,7 @@ def at_most(troubles: Iterable[Trouble], noun: str, more: Command) -> Iterator[T
         last[trouble.name] = trouble
     for name, count in counts.items():
         if count > _WORST:
-            text = f"{count - _WORST} more {noun} have the same trouble"
+            text = f"{count - _WORST:,} more {noun} have the same trouble"
             yield last[name]._replace(text=text, look=(more,), cure=(), about="")
 
 
@@ -68,5 +68,5 @@ def listed(texts: Iterable[str], most: int = 5) -> str:
     """In one line; of more than ``most`` the others are counted."""
     all_texts = list(texts)
     if len(all_texts) > most:
-        return f"{', '.join(all_texts[:most])} and {len(all_texts) - most} more"
+        return f"{', '.join(all_texts[:most])} and {len(all_texts) - most:,} more"
     return ", ".join(all_texts)

@@ -29,6 +29,7 @@ from spark_eos.protocol.actions.declaration import INT32, Bounds, Field, declare
 from spark_eos.protocol.assignors import ASSIGNORS, Subscriber
 from spark_eos.protocol.encoding.avro import LONG, STRING, array_of, optional_of
 from spark_eos.protocol.replace import replace
+from spark_eos.protocol.rules import joins
 from spark_eos.protocol.state import Group, Member, PartitionKey, State
 from spark_eos.protocol.types import ADMIN, Membership, Told
 
@@ -108,6 +109,7 @@ declare(
         Field("client_id", STRING),
     ),
     rule=join,
+    tell=joins.joined,
 )
 
 

@@ -24,6 +24,7 @@ from spark_eos.protocol.arrow_schema import MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH, 
 from spark_eos.protocol.encoding.avro import BYTES, LONG, STRING, optional_of
 from spark_eos.protocol.encoding.values import PAIRS
 from spark_eos.protocol.replace import replace
+from spark_eos.protocol.rules.gone import gone
 from spark_eos.protocol.schema_versions import check_follows
 from spark_eos.protocol.state import Partition, State, Topic
 from spark_eos.protocol.types import MAX_PARTITIONS, Told
@@ -33,6 +34,9 @@ _Value = TypeVar("_Value")
 
 MAX_TOPIC_NAME = 249
 """Characters of a topic's name, as in Kafka."""
+
+TOPIC_DELETED = "topic deleted"
+"""What the trail says of it."""
 
 _EMPTY = Partition()
 _LEGAL_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_TOPIC_NAME}}}")
@@ -44,7 +48,9 @@ def require(state: State, name: str, topic_id: str | None = None) -> Topic:
     """The topic, which must be there and, if given, must be the incarnation ``topic_id``."""
     topic = state.topics.get(name)
     if topic is None:
-        raise UnknownTopicOrPartitionError(f"the log has no topic {name!r}; its topics are: {_names(state)}")
+        raise UnknownTopicOrPartitionError(
+            f"the log has no topic {name!r}{gone(state, name)}; its topics are: {_names(state)}"
+        )
     if topic_id is not None and topic.topic_id != topic_id:
         raise UnknownTopicOrPartitionError(
             f"topic {name!r} was deleted and created again (it was {topic_id}, it is {topic.topic_id} now): "
@@ -240,7 +246,7 @@ declare(
     number=3,
     fields=(Field("name", STRING), Field("topic_id", STRING)),
     rule=delete,
-    tell=lambda _before, _after, action, _writer: [Told("topic deleted", action.name)],
+    tell=lambda _before, _after, action, _writer: [Told(TOPIC_DELETED, action.name)],
 )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.actions.declaration import DECLARED
 from spark_eos.protocol.replace import replace
+from spark_eos.protocol.rules.joins import MEMBER_JOINED
 from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.rules.takeovers import TAKEN_OVER
 from spark_eos.protocol.state import Event, State
@@ -20,6 +21,9 @@ MOST = 1000
 
 _AGAIN_MS = 3_600_000
 _NAME, _TEXT = 249, 500
+
+_RESTARTS = frozenset((TAKEN_OVER, MEMBER_JOINED))
+"""What programs leave that are only started again: it goes first."""
 
 
 def added(before: State, state: State, request: a.Request) -> State:
@@ -53,7 +57,7 @@ def _add(trail: list[Event], event: Event) -> None:
             break
     trail.append(event)
     if len(trail) > MOST:
-        restarts = (at for at, earlier in enumerate(trail) if earlier.what == TAKEN_OVER)
+        restarts = (at for at, earlier in enumerate(trail) if earlier.what in _RESTARTS)
         del trail[next(restarts, 0)]
 
 

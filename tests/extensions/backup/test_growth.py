@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from spark_eos import Admin, TopicPartition
+from spark_eos.cli.command import main
 from spark_eos.errors import ConfigError
 from spark_eos.extensions.backup.backing_up import backup_log
 from spark_eos.extensions.backup.deleting import delete_backups, vacuum_backups
-from spark_eos.extensions.backup.listing import list_backups
+from spark_eos.extensions.backup.listing import list_backups, unfinished_backups
 from spark_eos.extensions.backup.manifest import encode
 from spark_eos.extensions.backup.repository import MANIFESTS, OBJECTS, Repository
 from spark_eos.extensions.backup.restoring import restore_log
@@ -20,7 +21,7 @@ from spark_eos.extensions.backup.verifying import verify_backups
 from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.maintenance.vacuum import Vacuum
-from spark_eos.storage import MemoryStore
+from spark_eos.storage import MemoryStore, open_store
 from spark_eos.testing.remote_store import RemoteStore
 from tests.maintenance.world import DAY_S, append, created, roll, values
 
@@ -177,8 +178,20 @@ def test_names_are_found_without_reading_manifests_and_one_that_was_given_up_is_
     target = RemoteStore(repository)
     run = Repository.open(target).begin("tuesday", log.clock)
     assert not [name for name in reads(target) if name.startswith(MANIFESTS)]
+    assert unfinished_backups(repository) == ["tuesday"]
     assert vacuum_backups(repository, give_up_s=0).given_up == (run.id,)
     backup_log(log.store, repository, name="tuesday", clock=log.clock)
     delete_backups(repository, ["monday"])
     backup_log(log.store, repository, name="monday", clock=log.clock)
     assert [one.name for one in list_backups(repository)][-2:] == ["tuesday", "monday"]
+    assert unfinished_backups(repository) == []
+
+
+def test_a_backup_that_was_begun_is_listed_as_such(tmp_path, capsys):
+    log, repository = created(MemoryStore()), str(tmp_path / "repository")
+    backup_log(log.store, repository, name="monday", clock=log.clock)
+    Repository.open(open_store(repository)).begin("tuesday", log.clock)
+    assert main(["backups", "list", repository]) in (None, 0)
+    _, monday, tuesday = capsys.readouterr().out.splitlines()
+    assert monday.startswith("monday ")
+    assert tuesday.startswith("tuesday: was begun, and is not whole")

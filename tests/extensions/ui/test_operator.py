@@ -135,7 +135,7 @@ def test_an_afternoon(hands, trouble):
 
     # A file is damaged, and another one is garbage.
     hands.use(first)
-    hands.sees("Whether a file is damaged or missing is not known")
+    hands.sees("Not looked at: whether a file is damaged or missing.")
     hands.use("Show health")
     hands.is_in("Health")
     hands.use("Verify now")

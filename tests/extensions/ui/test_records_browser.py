@@ -208,3 +208,30 @@ def test_times_are_utc_or_local(browser, log):
         page.get_by_label("Offset or time").fill("2026-05-29 01:56:41")
         read(page)
         page.get_by_text("0 records, the oldest first").wait_for()
+
+
+def test_what_stands_where_in_a_sorted_table(page):
+    """Numbers by their size, the largest first; partitions are counted; what has no value is last, either way."""
+    orders = page.evaluate("""async () => {
+        const {table} = await import("/static/js/dom.js");
+        const values = [9, null, 10, "", 2];
+        const shown = (kind, key) => {
+            const made = table(`Of ${kind}${key}`, [["Head", (row) => String(row[key]), kind, key]],
+                values.map((value) => ({[key]: value})));
+            return [1, 2].map(() => {
+                made.querySelector("button").click();
+                return [...made.querySelectorAll("td")].map((cell) => cell.textContent);
+            });
+        };
+        return [shown("n", "size"), shown("n", "partition")];
+    }""")
+    falling, rising = ["10", "9", "2", "null", ""], ["2", "9", "10", "null", ""]
+    assert orders == [[falling, rising], [rising, falling]]
+
+
+def test_another_order_begins_with_its_first_page(page):
+    assert page.evaluate("""async () => {
+        const {byServer} = await import("/static/js/dom.js"), asked = {sort: "", first: 50};
+        byServer(asked, () => {}).choose("name");
+        return asked;
+    }""") == {"sort": "name", "reverse": False, "first": 0}

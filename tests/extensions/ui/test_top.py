@@ -136,11 +136,11 @@ def test_a_filter_finds_what_does_not_fit(log):
     log.commit(lambda _: tuple(offsets))
     look = Watch(log).look()
     shown = table(READERS, look, "name", "", by_partition=False)
-    assert (len(shown.rows), shown.title) == (MOST_ROWS, f"Readers ({MOST_ROWS} of 1002), by name")
+    assert (len(shown.rows), shown.title) == (MOST_ROWS, f"Readers ({MOST_ROWS} of 1,002), by name")
     shown = table(READERS, look, "name", "UP-0999", by_partition=False)
     assert ([row[1] for row in shown.rows], shown.title) == (
         ["group-0999"],
-        "Readers (1 of 1002), by name, with 'UP-0999'",
+        "Readers (1 of 1,002), by name, with 'UP-0999'",
     )
 
 
@@ -300,7 +300,7 @@ def test_the_cursor_stays_where_it_is(log, clock):
         assert shown.cursor_row == 1
         write(log, 1_000)
         await app.look()
-        assert cells(app, "readers")[0][3:5] == ["1005", "1005"]
+        assert cells(app, "readers")[0][3:5] == ["1,005", "1,005"]
 
     on_screen(log, steps, size=(120, 24))
 

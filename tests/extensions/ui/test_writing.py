@@ -182,3 +182,18 @@ def test_a_page_that_only_reads_shows_settings_and_micro_batches_and_no_button(b
         page.locator("summary", has_text="All settings").click()
         page.get_by_role("row", name="retention.ms").first.wait_for()
         assert page.get_by_role("button", name="…").count() == 0
+
+
+def test_the_end_of_one_question_is_no_answer_to_the_next(page):
+    """The browser tells of a dialog's end a little later, when the next one may be open."""
+    answered = page.evaluate("""async () => {
+        const {confirmed} = await import("/static/js/writing.js");
+        const words = {title: "Sure?", text: "It is done.", yes: "Do it"};
+        confirmed(words);
+        document.getElementById("confirm").close();
+        const second = confirmed(words);
+        await new Promise((resolve) => setTimeout(resolve, 200));
+        document.getElementById("confirm-yes").click();
+        return second;
+    }""")
+    assert answered is True

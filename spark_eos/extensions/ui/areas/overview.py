@@ -50,6 +50,8 @@ def overview(follower: Follower, _: Question) -> Answer:
         "lag": max(series.group_lags.values(), default=0),
         "query_lag": max(series.query_lags.values(), default=0),
         "attention": _attention(follower, state),
+        # As `eoslog status` says what it has not looked at: that is no trouble.
+        "unverified": job_of(follower).shown.get("result") is None and noted_ms(state, VERIFY) is None,
     }
 
 
@@ -66,7 +68,4 @@ def _attention(follower: Follower, state: State) -> list[Answer]:
             {"level": "bad", "text": f"verify has found {count} damaged or missing objects", "to": "health"}
         )
     hints += [as_found(trouble, state) for trouble in troubles(follower)]
-    if result is None and noted_ms(state, VERIFY) is None:
-        text = "whether a file is damaged or missing is not known: this log was not verified since the page was started"
-        hints.append({"level": "note", "text": text, "to": "health"})
     return sorted(hints, key=lambda hint: _WORST_FIRST.index(hint["level"]))[:20]

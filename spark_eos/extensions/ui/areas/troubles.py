@@ -13,8 +13,9 @@ from spark_eos.log.timekeeping import is_ahead
 from spark_eos.monitoring.lag import Lag, lags_at
 from spark_eos.monitoring.members import SilentMember, silent_members
 from spark_eos.monitoring.sizes import Size, Sizes
+from spark_eos.monitoring.status import space_troubles
 from spark_eos.monitoring.troubles.of_state import Seen, of_snapshots, troubles_of
-from spark_eos.monitoring.troubles.trouble import LOG, Level, Trouble
+from spark_eos.monitoring.troubles.trouble import LOG, Level, Trouble, worst_first
 from spark_eos.protocol.state import PartitionKey, State
 
 _FOR_S = 3.0
@@ -32,11 +33,14 @@ _VIEWS = {
     "publication behind": "publications",
     "publication unfinished": "publications",
     "clock": "health",
+    "disk full": "storage",
+    "little space": "storage",
     "damage": "health",
     "no backup": "health",
     "no verify": "health",
     "small batches": "storage",
     "no snapshot": "storage",
+    "retention behind": "storage",
 }
 """Others are about a reader, and shown with it."""
 
@@ -74,14 +78,14 @@ def sizes(follower: Follower) -> dict[PartitionKey, Size]:
 
 
 def newest_snapshot(follower: Follower) -> int | None:
-    """The entry of the newest snapshot; None if there is none, or the store does not say."""
+    """The entry of the newest snapshot, 0 if there is none; None if the store does not say."""
 
     def look() -> int | None:
         try:
             seqs = [paths.snapshot_seq(info.name) for info in follower.store.list(paths.SNAPSHOTS)]
         except EosLogError:
             return None
-        return max((seq for seq in seqs if seq is not None), default=None)
+        return max((seq for seq in seqs if seq is not None), default=0)
 
     newest: int | None = follower.remember("newest snapshot", look, for_s=_REQUESTS_FOR_S)
     return newest
@@ -117,7 +121,16 @@ def _look(follower: Follower) -> list[Trouble]:
     )
     log_troubles = troubles_of(Seen(state, now_ms, lags, small, _silent(follower), store_ms))
     newest = newest_snapshot(follower)
-    return [*log_troubles, *(of_snapshots(state, newest) if newest is not None else ())]
+    space = follower.remember(
+        "space", lambda: space_troubles(follower.store, state, follower.space), for_s=_REQUESTS_FOR_S
+    )
+    return worst_first(
+        [
+            *space,
+            *log_troubles,
+            *(of_snapshots(state, newest) if newest is not None else ()),
+        ]
+    )
 
 
 def _silent(follower: Follower) -> list[SilentMember]:

@@ -53,7 +53,9 @@ def table(pane: Pane, look: Activity, sort: str, name_part: str, *, by_partition
     ]
     matches.sort(key=pane.sorts[sort])
     shown = matches[:MOST_ROWS]
-    count = str(len(everything)) if len(shown) == len(everything) else f"{len(shown)} of {len(everything)}"
+    count = (
+        f"{len(everything):,}" if len(shown) == len(everything) else f"{len(shown):,} of {len(everything):,}"
+    )
     header = pane.header(by_partition)
     flexible = tuple(at for at, name in enumerate(header) if name in _FLEXIBLE)
     return Table(
@@ -76,9 +78,18 @@ def _reader_header(by_partition: bool) -> tuple[str, ...]:
 
 
 def _reader_cells(reader: Lag | LagTotal) -> tuple[str, ...]:
-    places = (reader.topic, str(reader.partition)) if isinstance(reader, Lag) else (str(reader.partitions),)
-    offsets = NOTHING if reader.offsets is None else str(reader.offsets)
-    return (_KINDS[reader.kind], reader.name, *places, offsets, *measures(reader), str(reader.held_back))
+    places = (
+        (reader.topic, f"{reader.partition:,}") if isinstance(reader, Lag) else (f"{reader.partitions:,}",)
+    )
+    offsets = NOTHING if reader.offsets is None else f"{reader.offsets:,}"
+    return (
+        _KINDS[reader.kind],
+        reader.name,
+        *places,
+        offsets,
+        *measures(reader, "{:,}".format),
+        f"{reader.held_back:,}",
+    )
 
 
 _KINDS = {"group": "group", "query": "query", "publication": "tables"}
@@ -93,8 +104,8 @@ def _reader_names(reader: Lag | LagTotal) -> tuple[str | None, ...]:
 
 def _topic_cells(topic: TopicActivity) -> tuple[str, ...]:
     return (
-        *(topic.name, str(topic.partitions), rate_text(topic.records_per_s), _bytes_rate(topic)),
-        *(str(topic.offsets), str(topic.held_back)),
+        *(topic.name, f"{topic.partitions:,}", rate_text(topic.records_per_s), _bytes_rate(topic)),
+        *(f"{topic.offsets:,}", f"{topic.held_back:,}"),
     )
 
 
@@ -108,13 +119,13 @@ def _bytes_rate(topic: TopicActivity) -> str:
 def _transaction_cells(transaction: OpenTransaction) -> tuple[str, ...]:
     where = ", ".join(f"{held.topic}-{held.partition}" for held in transaction.partitions[:20])
     if len(transaction.partitions) > 20:
-        where += f" and {len(transaction.partitions) - 20} more"
+        where += f" and {len(transaction.partitions) - 20:,} more"
     return (
         transaction.transactional_id or f"producer {transaction.producer_id}",
         "overdue" if transaction.is_overdue else "prepared" if transaction.is_prepared else "open",
         age_text(transaction.age_ms),
         age_text(transaction.timeout_ms),
-        str(transaction.held_back),
+        f"{transaction.held_back:,}",
         where or NOTHING,
         ", ".join(transaction.groups) or NOTHING,
     )

@@ -12,6 +12,7 @@ export function overview(root) {
       ? h("ul", {class: "attention"}, one.attention.map((found, at) => h("li", {class: found.level}, sentence(found.text), " ",
           h("a", {"data-key": `a${at}`, href: found.name ? address(found.to, found.name) : `#/${found.to}`}, `Show ${found.to}${found.name ? ` ${found.name}` : ""}`))))
       : h("p", {class: "good"}, "Nothing was found."),
+    one.unverified ? h("p", {class: "soft"}, "Not looked at: whether a file is damaged or missing. ", h("a", {"data-key": "unverified", href: "#/health"}, "Show health")) : null,
     h("h2", {}, "The log"), tiles([["Newest entry", number(one.seq)], ["Topics", number(one.topics)], ["Partitions", number(one.partitions)],
       ["Offsets", number(one.offsets)], ["Offsets/s", number(one.rate)], ["Open transactions", number(one.open)],
       ["Oldest open", duration(one.oldest_ms)], ["Held back", number(one.held), one.held ? "warn" : ""],
@@ -86,7 +87,7 @@ function producing(root, context) {
     const answer = await ask("producers", asked);
     put(rows, table(`${counted(answer.total, "producer")} with a transactional id`, [
       ["Transactional id", (one) => one.query ? h("a", {href: address("query", one.id), "data-key": `p${one.id}`}, one.id) : one.id, "", "name"],
-      ["Producer", (one) => number(one.producer), "n"], ["Epoch", (one) => number(one.epoch), "n", "epoch"],
+      ["Producer", (one) => String(one.producer), "n"], ["Epoch", (one) => number(one.epoch), "n", "epoch"],
       ["Last transaction", (one) => one.number < 0 ? "none" : [`${number(one.number)}, `, words(one.state)]],
       [inZone("Last used"), (one) => time(one.last_ms), "t", "last"], ["Fenced earlier ones", fenced],
     ], answer.rows, byServer(asked, context.refresh)), h("p", {class: "soft"}, "A producer of an earlier epoch that still runs is a zombie: it gets PRODUCER_FENCED at its next call, and nothing of it gets into the log. " +

@@ -21,7 +21,8 @@ export function confirmed({title, text, yes, no = "Change nothing", typed = null
     doIt.onclick = () => { answer = true; dialog.close(); };
     keep.onclick = () => dialog.close();
     input.onkeydown = (event) => { if (event.key === "Enter" && !doIt.disabled) doIt.click(); };
-    dialog.onclose = () => resolve(answer);
+    // The browser tells of an end a little later: that of the question before would answer this one.
+    dialog.onclose = () => { if (!dialog.open) resolve(answer); };
     dialog.showModal();
     (typed === null ? keep : input).focus();
   });

@@ -1,0 +1,179 @@
+"""Troubles of an operator's afternoon: what is told, what is not, and that all views say the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
+from spark_eos.cli.operate.text import head_lines
+from spark_eos.maintenance.maintain import Maintainer
+from spark_eos.monitoring import lags_across
+from spark_eos.monitoring.status import status_of
+from spark_eos.protocol.rules.joins import MEMBER_JOINED
+from spark_eos.storage import MemoryStore
+from tests.log.fakes import FakeClock
+from tests.monitoring.micro_batches import micro_batch
+
+DAY_S = 86_400
+
+
+@pytest.fixture
+def clock():
+    made = FakeClock()
+    made.now = 1_800_000_000.0
+    return made
+
+
+@pytest.fixture
+def log(clock):
+    made = Log.create(MemoryStore(), clock).without_maintenance()
+    Admin(made).create_topic("orders", 2)
+    return made
+
+
+def send(log, count=1, topic="orders"):
+    with Producer(log, {"linger.ms": 60_000}) as producer:  # One batch.
+        for _ in range(count):
+            producer.send(topic, b"x", partition=0)
+
+
+def troubles(log, clock):
+    return [(one.level, one.name, one.about) for one in status_of(log.store, clock=clock).troubles]
+
+
+def test_a_query_whose_topic_was_deleted(log, clock):
+    send(log, 4)
+    micro_batch(log, "orders", 4)
+    assert troubles(log, clock) == []
+    Admin(log).delete_topic("orders")
+    assert troubles(log, clock) == [("note", "topic deleted", "copy")]
+    Admin(log).create_topic("orders", 2)
+    assert troubles(log, clock) == [("warning", "topic deleted", "copy")]
+    (one,) = status_of(log.store, clock=clock).troubles
+    assert "reads topic 'orders', which was deleted 0.0 s ago and created again" in one.text
+    (row,) = lags_across([log])
+    assert (row.name, row.topic, row.lags) == ("copy", "orders", ())
+    assert row.problem.startswith("the topic was deleted and created again")
+    clock.now += 8 * DAY_S
+    Admin(log).create_topic("later")  # With it goes what the trail has from before.
+    assert troubles(log, clock) == []
+
+
+def test_unread_records_without_an_age_are_not_caught_up(log, clock):
+    """The clock of this machine is behind those of the producers."""
+    send(log, 5)
+    Admin(log).alter_group_offsets("g", {TopicPartition("orders", 0): 2})
+    clock.now -= 20
+    activity = status_of(log.store, clock=clock).activity
+    assert head_lines(activity)[2].startswith("1 reader, 3 records behind;")
+    Admin(log).alter_group_offsets("g", {TopicPartition("orders", 0): 5})
+    assert head_lines(status_of(log.store, clock=clock).activity)[2].startswith("1 reader, all caught up;")
+
+
+def maintained(log, **options):
+    return [done.error for done in Maintainer(log, only=("retention",), **options).run()]
+
+
+def test_retention_that_does_not_run(log, clock):
+    Admin(log).alter_topic("orders", config={"retention.ms": "3600000"})
+    send(log, 3)
+    clock.now += 3600 + 2 * DAY_S - 60
+    assert troubles(log, clock) == []
+    clock.now += 120
+    assert troubles(log, clock) == [("note", "retention behind", "")]
+    Admin(log).alter_topic("orders", config={"retention.ms": "-1"})
+    assert troubles(log, clock) == []
+    Admin(log).alter_topic("orders", config={"retention.ms": "3600000", "cleanup.policy": "compact"})
+    assert troubles(log, clock) == []
+    Admin(log).alter_topic("orders", config={"cleanup.policy": "delete"})
+    assert troubles(log, clock) == [("note", "retention behind", "")]
+    assert maintained(log) == [None]
+    assert troubles(log, clock) == []
+
+
+def test_of_a_quiet_log_retention_keeps_what_it_keeps(log, clock):
+    """What the cure would not delete is no trouble."""
+    Admin(log).alter_topic("orders", config={"retention.ms": str(7 * DAY_S * 1000)})
+    send(log, 3)
+    clock.now += 30 * DAY_S
+    assert troubles(log, clock) == []
+    assert maintained(log) == [None]
+    assert {part.start for part in log.follow().partitions.values()} == {0}
+
+
+def test_records_that_a_transaction_holds_back_are_not_past_their_time(log, clock):
+    Admin(log).alter_topic("orders", config={"retention.ms": "1000"})
+    Admin(log).alter_log({"health.transaction.max.ms": str(30 * DAY_S * 1000)})
+    producer = Producer(log, {"transactional.id": "long", "transaction.timeout.ms": 900_000})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("orders", b"x", partition=0)
+    producer.flush()
+    clock.now += 3 * DAY_S
+    assert [name for _, name, _ in troubles(log, clock)] == ["hanging transaction"]
+
+
+def test_a_transaction_that_timed_out_is_not_fenced_by_another_program(log, clock):
+    producer = Producer(log, {"transactional.id": "nightly", "transaction.timeout.ms": 1000})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("orders", b"x")
+    producer.flush()
+    log.expire_overdue()
+    clock.now += 60
+    log.expire_overdue()
+    (one,) = status_of(log.store, clock=clock).troubles
+    assert (one.level, one.name) == ("note", "fenced")
+    assert one.text.startswith(
+        "transactions of transactional.id 'nightly' were open past their timeout, and aborted, once, last 0.0 s ago"
+    )
+    assert "raise its transaction.timeout.ms" in one.advice
+
+
+def member(log, client="", **config):
+    made = Consumer(log, {"group.id": "billing", "client.id": client, "enable.auto.commit": False, **config})
+    made.subscribe(["orders"])
+    made.poll(0)
+    return made
+
+
+def test_a_member_that_comes_and_goes(log, clock):
+    steady = member(log, "steady")
+    for times in range(1, 21):
+        assert troubles(log, clock) == []
+        clock.now += 2
+        member(log, "flaky").close()
+        assert [event.times for event in log.follow().trail if event.what == MEMBER_JOINED] == [times]
+    steady.poll(0)
+    (one,) = status_of(log.store, clock=clock).troubles
+    assert (one.level, one.name, one.about) == ("warning", "rebalances", "billing")
+    assert "group 'billing' 20 times in 38.0 s beside others, last 0.0 s ago ('flaky' 20 times)" in one.text
+    clock.now += 3700
+    assert "rebalances" not in [name for _, name, _ in troubles(log, clock)]
+    steady.close()
+
+
+def test_who_makes_nobody_wait_is_no_rebalance(log, clock):
+    """A job that is the only member each time, a static member that is started again, and a deployment of many."""
+    for _ in range(30):
+        member(log, "cron").close()
+    assert troubles(log, clock) == []
+    steady, fixed = member(log, "steady"), member(log, "fixed", **{"group.instance.id": "one"})
+    for _ in range(30):
+        fixed.close()
+        fixed = member(log, "fixed", **{"group.instance.id": "one"})
+    assert troubles(log, clock) == []
+    assert [event.times for event in log.follow().trail if event.what == MEMBER_JOINED] == [1]
+    for consumer in (steady, fixed):
+        consumer.close()
+
+
+def test_a_deployment_is_no_rebalance_loop(log, clock):
+    members = [member(log, f"pod-{number}") for number in range(12)]
+    for number in range(24):
+        members.pop(0).close()
+        members.append(member(log, f"pod-{number}"))
+        clock.now += 5
+    assert troubles(log, clock) == []
+    for consumer in members:
+        consumer.close()
