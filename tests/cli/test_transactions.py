@@ -88,16 +88,16 @@ def test_describing(url, log, app, capsys):
         *("TopicPartitions", "PendingGroupOffsets"),
     ]
     described = Admin(url).describe_transaction("app")
-    assert row[:6] == ["app", "1", "0", "0", "Ongoing", "60,000"]
+    assert row[:6] == ["app", "1", "0", "0", "Ongoing", "60000"]
     assert row[6] == str(described.started_ms)
-    assert row[7].replace(",", "").isdecimal()
+    assert row[7].isdecimal()
     assert row[8:] == ["t-1", "g:t-0"]
     (line,) = lines(capsys, "describe", url, "--transactional-id", "app")
     assert line["pending_offsets"] == {"g": [{"topic": "t", "partition": 0, "offset": 5, "metadata": ""}]}
     assert (line["number"], line["timeout_ms"], line["epoch"]) == (0, 60_000, 0)
     app.commit_transaction()
     _, row = rows(capsys, "describe", url, "--transactional-id", "app")
-    assert row[4:] == ["CompleteCommit", "60,000", "-", "-", "-", "-"]
+    assert row[4:] == ["CompleteCommit", "60000", "-", "-", "-", "-"]
     assert "'nobody'" in fails(capsys, "describe", url, "--transactional-id", "nobody")
 
 
@@ -127,7 +127,7 @@ def test_finding_what_hangs(url, capsys):
     header, row = rows(capsys, "find-hanging", url)
     assert header == HANGING
     assert row[:7] == ["t", "1", "app", "1", "0", "0", "1000000"]
-    assert int(row[7].replace(",", "")) > 50 * 365 * 24 * 60
+    assert int(row[7]) > 50 * 365 * 24 * 60
     assert [each[:3] for each in rows(capsys, "find-hanging", url, "--topic", "t", "--partition", "1")] == [
         HANGING[:3],
         row[:3],
