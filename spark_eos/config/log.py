@@ -56,7 +56,7 @@ LOG = Table(
         _WHOLE,
         172_800_000,
         "`eoslog status` tells of records that retention should have deleted for longer.",
-        _HEALTH,
+        "monitoring/troubles/retention.py",
         "eoslog",
     ),
     Option(

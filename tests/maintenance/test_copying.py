@@ -360,7 +360,7 @@ def test_the_command(log_url, tmp_path, capsys):
     assert main(("copy", log_url, str(tmp_path / "one"))) == 0
     size = sum(info.size for info in log.store.list(paths.DATA))
     assert capsys.readouterr().out == (
-        f"log {log.log_id} up to entry 4: 3 records in 3 files of {size} bytes; the copy is verified\n"
+        f"log {log.log_id} up to entry 4: 3 records in 3 files of {size:,} bytes; the copy is verified\n"
     )
     assert main(("copy", log_url, str(tmp_path / "two"), "--quick", "--json")) == 0
     assert '"last_entry": 4, "files": 3' in capsys.readouterr().out
