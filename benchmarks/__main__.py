@@ -1,4 +1,7 @@
-"""``scripts/bench``: run the workloads, write ``docs/quality/benchmarks.md`` with its pictures and ``results.json``."""
+"""``scripts/bench``: run the workloads, write ``docs/quality/benchmarks.md`` with its pictures and ``results.json``.
+
+What was measured while others kept the machine busy is not kept: the page has of it what it had.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +59,11 @@ def main() -> None:
     if chosen.list:
         print(*(f"{name:14} {module.TITLE}" for name, module in modules.items()), sep="\n")
         return
-    if chosen.page:
-        write(chosen.write, modules, list(results.load(chosen.write / "benchmarks" / "results.json")))
+    kept = results.load(chosen.write / "benchmarks" / "results.json")
+    if chosen.release:
+        results.keep_release(chosen.write / "benchmarks" / "releases.json", chosen.release, kept)
+    if chosen.page or chosen.release:
+        write(chosen.write, modules, list(kept))
         return
     names = chosen.only or list(WORKLOADS)
     parent = chosen.folder or _ROOT / ".run"
@@ -74,6 +80,9 @@ def main() -> None:
                 bench.folder.mkdir(exist_ok=True)  # A workload may be asked for twice.
                 machine.spread(bench.folder)
                 _keep(chosen.write, modules, _measure(bench, modules[name], name))
+            except _BusyError as error:
+                print(f"not kept: {error}")
+                failed.append(name)
             except Exception:  # noqa: BLE001  (the others are measured all the same)
                 traceback.print_exc()
                 failed.append(name)
@@ -89,16 +98,26 @@ def main() -> None:
         sys.exit(f"these failed, and the page has of them what it had: {', '.join(failed)}")
 
 
+class _BusyError(Exception):
+    """The machine did other work meanwhile."""
+
+
 def _measure(bench: Bench, module: ModuleType, name: str) -> results.Result:
     bench.say(f"{module.TITLE} ({name})")
-    began, load = time.monotonic(), machine.load()
+    began, others = time.monotonic(), machine.Others()
     result: results.Result = module.run(bench)
+    cores = others.cores()
+    if cores > machine.MOST_OF_OTHERS:
+        raise _BusyError(
+            f"others kept {cores:.2f} cores busy while {name} was measured, and may have {machine.MOST_OF_OTHERS}: "
+            "end what runs beside, and measure it again"
+        )
     result.notes += [f"Left out: {peer}, because {why}." for peer, why in bench.peers.left_out.items()]
     result.run = {
         "when": time.strftime("%Y-%m-%d", time.gmtime()),
         "commit": machine.commit(),
         "command": shlex.join(["scripts/bench", *sys.argv[1:]]),
-        "load": load,
+        "others": cores,
         "machine": machine.describe(bench.folder),
     }
     bench.say(f" {time.monotonic() - began:.0f} s")
@@ -120,9 +139,9 @@ def write(folder: Path, modules: dict[str, ModuleType], drawn: Sequence[str]) ->
     found = results.load(below / "results.json")
     for name in drawn:
         plots.draw(found[name], modules[name].TITLE, below / f"{name}.png")
-    page.write(
-        folder / "benchmarks.md", page.page(found, modules, [path.stem for path in below.glob("*.png")])
-    )
+    pictures = [path.stem for path in below.glob("*.png")]
+    releases = results.load_releases(below / "releases.json")
+    page.write(folder / "benchmarks.md", page.page(found, modules, pictures, releases))
 
 
 def _arguments() -> argparse.Namespace:
@@ -131,6 +150,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=WORKLOADS, help="this workload; may be repeated")
     parser.add_argument("--list", action="store_true", help="name the workloads, and do nothing")
     parser.add_argument("--page", action="store_true", help="only write the page and its pictures again")
+    parser.add_argument(
+        "--release",
+        metavar="VERSION",
+        help="only keep the ratios of today as those of a release, in the page",
+    )
     parser.add_argument("--repeat", type=int, help="rounds of each comparison (default: each workload's own)")
     parser.add_argument("--folder", type=Path, help="where to write what is measured (default: .run, here)")
     parser.add_argument("--keep", action="store_true", help="leave that folder, with the broker's log")

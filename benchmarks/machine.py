@@ -7,11 +7,10 @@ import fcntl
 import os
 import platform
 import subprocess
+import time
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
-
-__all__ = ["commit", "describe", "load", "place", "processor_seconds", "spread"]
 
 _ROOT = Path(__file__).parent.parent
 
@@ -51,9 +50,35 @@ def _is_ours(pid: int, parents: dict[int, int]) -> bool:
     return False
 
 
-def load() -> str:
-    """The load averages of 1, 5 and 15 minutes."""
-    return ", ".join(f"{one:.1f}" for one in os.getloadavg())
+MOST_OF_OTHERS = 0.2
+"""Of how many cores others may take the time while something is measured.
+
+The kernel's own threads, which write our files, are among them, and so is what a hypervisor takes.
+"""
+
+
+class Others:
+    """What the rest of the machine does from now on."""
+
+    def __init__(self) -> None:
+        self._before = (time.monotonic(), _busy_seconds(), processor_seconds())
+
+    def cores(self) -> float:
+        """How many cores others have kept busy since. NaN where there is no /proc (macOS)."""
+        now = (time.monotonic(), _busy_seconds(), processor_seconds())
+        elapsed, busy, ours = (new - old for new, old in zip(now, self._before, strict=True))
+        return max(0.0, busy - ours) / max(elapsed, 1e-9)
+
+
+def _busy_seconds() -> float:
+    """For which all cores together were not idle, nor waiting for a disk, since the machine was started."""
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return float("nan")
+    user, nice, system, _idle, _waiting, *interrupts = map(
+        int, stat.read_text().split("\n", 1)[0].split()[1:9]
+    )
+    return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
 
 
 def place(folder: Path) -> str:
@@ -92,7 +117,12 @@ def describe(folder: Path) -> str:
 
 
 def commit() -> str:
-    """The commit of the working tree, with a plus if it has changes."""
-    command = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty=+", "--abbrev=10"]
-    found = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603
-    return found.stdout.strip() or "unknown"
+    """The commit of the working tree, with a plus if it has changes in more than the page that the benchmarks write."""
+    name = _git("rev-parse", "--short=10", "HEAD")
+    changes = _git("status", "--porcelain", "--", ":/", ":(exclude,top)docs/quality")
+    return f"{name}{'+' if changes else ''}" or "unknown"
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(_ROOT), *arguments], check=False, capture_output=True, text=True)  # noqa: S603, S607
+    return done.stdout.strip()

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from benchmarks.results import Figure, Ratio, Result
-
-__all__ = ["page"]
+from benchmarks.results import Figure, Ratio, Result, name_of
 
 _INTRO = """
 # Benchmarks
@@ -19,8 +18,8 @@ follow each other in one round**. The median over the rounds is what counts, and
 round stand beside it. Absolute figures are context: they say more about the machine than about the contenders.
 
 `scripts/bench --quick` measures a slice, `scripts/bench --only NAME` some workloads (`--list` names them), which
-replaces their part of this page alone. In the tables "2 ×" of a speed is twice as fast as the other, in those of
-times twice as long.
+replaces their part of this page alone. What was measured while others kept more than a fifth of a core busy is not
+kept. In the tables "2 ×" of a speed is twice as fast as the other, in those of times twice as long.
 """
 
 _GATE = """
@@ -35,11 +34,16 @@ again with `--only`.
 """
 
 
-def page(results: Mapping[str, Result], workloads: Mapping[str, ModuleType], plots: Iterable[str]) -> str:
-    """The page. ``plots`` has the names of workloads that have a picture."""
+def page(
+    results: Mapping[str, Result],
+    workloads: Mapping[str, ModuleType],
+    plots: Iterable[str],
+    releases: Mapping[str, Mapping[str, float]],
+) -> str:
+    """The page. ``plots`` has the names of workloads that have a picture; ``releases`` the medians of each release."""
     drawn = set(plots)
     shown = [(name, module, results[name]) for name, module in workloads.items() if name in results]
-    parts = [_INTRO.strip(), _summary(shown)]
+    parts = [_INTRO.strip(), _commits(shown), _summary(shown, releases)]
     parts += [_section(result, module, drawn=name in drawn) for name, module, result in shown]
     missing = [f"`{name}`" for name in workloads if name not in results]
     if missing:
@@ -48,14 +52,32 @@ def page(results: Mapping[str, Result], workloads: Mapping[str, ModuleType], plo
     return "\n\n".join(parts) + "\n"
 
 
-def _summary(shown: list[tuple[str, ModuleType, Result]]) -> str:
+def _commits(shown: list[tuple[str, ModuleType, Result]]) -> str:
+    """Whether all figures are of one commit; else which are of which."""
+    names: dict[str, list[str]] = {}
+    for name, _, result in shown:
+        names.setdefault(result.run["commit"], []).append(f"`{name}`")
+    if len(names) == 1:
+        return f"All was measured at commit {next(iter(names))}."
+    commits = "; ".join(f"at {commit} {', '.join(names[commit])}" for commit in names)
+    return f"The workloads were not measured at one commit: {commits}."
+
+
+def _summary(shown: list[tuple[str, ModuleType, Result]], releases: Mapping[str, Mapping[str, float]]) -> str:
+    """The ratios of which something is asked, and what they were in each release."""
     rows = [
-        f"| {module.TITLE}: {ratio.what} | {_cells(ratio)} |"
+        f"| {module.TITLE}: {ratio.what} | {_cells(ratio)} |{_history(name_of(result, ratio), ratio, releases)}"
         for _, module, result in shown
         for ratio in result.ratios
         if ratio.target is not None
     ]
-    return "\n".join(["## Targets", _RATIOS, _LINE, *rows])
+    head = f"{_RATIOS}{''.join(f' {version} |' for version in releases)}"
+    return "\n".join(["## Targets", head, f"{_LINE}{'--:|' * len(releases)}", *rows])
+
+
+def _history(name: str, ratio: Ratio, releases: Mapping[str, Mapping[str, float]]) -> str:
+    medians = [releases[version].get(name) for version in releases]
+    return "".join("  |" if median is None else f" {_number(median)} {ratio.unit} |" for median in medians)
 
 
 _RATIOS = "| what | against | median | lowest – highest | target | met |"
@@ -77,7 +99,7 @@ def _section(result: Result, module: ModuleType, *, drawn: bool) -> str:
     lines = [f"## {module.TITLE}", module.TEXT.strip(), ""]
     run = result.run
     lines.append(
-        f"*Measured {run['when']} at {run['commit']} by `{run['command']}`; load averages before it {run['load']}. "
+        f"*Measured {run['when']} at {run['commit']} by `{run['command']}`; {_others(run)}. "
         f"{run['machine']}.*"
     )
     lines += [f"*{note}*" for note in result.notes]
@@ -88,6 +110,13 @@ def _section(result: Result, module: ModuleType, *, drawn: bool) -> str:
     for unit in dict.fromkeys(figure.unit for figure in result.figures):
         lines += ["", *_figures([figure for figure in result.figures if figure.unit == unit], unit)]
     return "\n".join(lines)
+
+
+def _others(run: Mapping[str, Any]) -> str:
+    cores = run.get("others")
+    if cores is None:
+        return "what else the machine did is not known"
+    return f"others kept {_number(cores) or 'an unknown number of'} cores busy"
 
 
 def _figures(figures: list[Figure], unit: str) -> list[str]:

@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Figure", "Ratio", "Result", "load", "save"]
-
 
 @dataclass(frozen=True)
 class Ratio:
@@ -62,7 +60,7 @@ class Result:
     """All that one workload found.
 
     ``curves``: points by name, for plots over time. ``notes``: sentences for the page that depend on this run.
-    ``run``: how it was measured (commit, time, load, repeats, whether a slice).
+    ``run``: how it was measured (commit, day, command, machine, and how many cores others kept busy).
     """
 
     name: str
@@ -85,6 +83,26 @@ def save(path: Path, results: dict[str, Result]) -> None:
     text = json.dumps({name: _rounded(asdict(result)) for name, result in results.items()}, indent=1)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text + "\n", encoding="utf-8")
+
+
+def load_releases(path: Path) -> dict[str, dict[str, float]]:
+    """The medians that each release had, by `name_of`; the oldest release first."""
+    if not path.exists():
+        return {}
+    found: dict[str, dict[str, float]] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def keep_release(path: Path, version: str, results: dict[str, Result]) -> None:
+    """Keep the medians as those of a release."""
+    medians = {name_of(result, ratio): ratio.median for result in results.values() for ratio in result.ratios}
+    releases = {**load_releases(path), version: medians}
+    path.write_text(json.dumps(_rounded(releases), indent=1) + "\n", encoding="utf-8")
+
+
+def name_of(result: Result, ratio: Ratio) -> str:
+    """The name of a ratio in all releases."""
+    return f"{result.name}: {ratio.what}, against {ratio.against}"
 
 
 def _result(found: dict[str, Any]) -> Result:

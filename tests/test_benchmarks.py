@@ -9,6 +9,7 @@ import random
 import shutil
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -47,7 +48,7 @@ RUN = {
     "when": "2026-01-01",
     "commit": "abc",
     "command": "scripts/bench",
-    "load": "0.1",
+    "others": 0.034,
     "machine": "a machine",
 }
 
@@ -145,7 +146,7 @@ def test_digits_that_say_nothing_are_not_kept(tmp_path):
 
 
 def test_the_page():
-    shown = page.page({"sink": made_up()}, MODULES, ["sink"])
+    shown = page.page({"sink": made_up()}, MODULES, ["sink"], {})
     summary, section = shown.split("## Batch sink")
     row = "100 B | Kafka | 2.00 × | 1.00 – 4.00 | ≥ 1.50 × | yes, within the spread |"
     assert f"| Batch sink: {row}" in summary
@@ -160,14 +161,35 @@ def test_the_page():
 
 
 def test_a_target_that_is_missed_stands_out():
-    shown = page.page({"sink": made_up(value=1.2)}, MODULES, [])
+    shown = page.page({"sink": made_up(value=1.2)}, MODULES, [], {})
     assert "| **no**, within the spread |" in shown
     assert ".png" not in shown
 
 
 def test_what_is_unknown_is_left_empty():
     found = Result("cpu", figures=[Figure("x", "eoslog", (math.nan,), "s")], run=RUN)
-    assert "| x |  |" in page.page({"cpu": found}, MODULES, [])
+    assert "| x |  |" in page.page({"cpu": found}, MODULES, [], {})
+
+
+def test_what_each_release_had_stands_beside_what_is_measured_now(tmp_path):
+    releases = tmp_path / "releases.json"
+    results.keep_release(releases, "0.1.0", {"sink": made_up(value=1.75)})
+    results.keep_release(releases, "0.2.0", {})
+    shown = page.page(
+        {"sink": made_up(), "cpu": made_up("cpu")}, MODULES, [], results.load_releases(releases)
+    )
+    head, _, sink_row, cpu_row = shown.split("## Targets\n")[1].split("\n\n")[0].splitlines()
+    assert head.endswith("| met | 0.1.0 | 0.2.0 |")
+    assert sink_row.endswith("| yes, within the spread | 1.75 × |  |")
+    assert cpu_row.endswith("| yes, within the spread |  |  |")
+
+
+def test_the_page_says_whether_all_is_of_one_commit():
+    later = made_up()
+    later.run = {**RUN, "commit": "def"}
+    assert "All was measured at commit abc." in page.page({"sink": made_up()}, MODULES, [], {})
+    shown = page.page({"sink": made_up(), "cpu": later}, MODULES, [], {})
+    assert "The workloads were not measured at one commit: at abc `sink`; at def `cpu`." in shown
 
 
 @pytest.mark.deep
@@ -186,8 +208,9 @@ def test_the_page_of_the_repository_is_that_of_its_results():
     found = results.load(folder / "results.json")
     drawn = [path.stem for path in folder.glob("*.png")]
     assert set(drawn) <= set(found) <= set(MODULES)
+    releases = results.load_releases(folder / "releases.json")
     assert (ROOT / "docs" / "quality" / "benchmarks.md").read_text(encoding="utf-8") == page.page(
-        found, MODULES, drawn
+        found, MODULES, drawn, releases
     )
 
 
@@ -262,6 +285,7 @@ def test_each_workload_has_names_of_its_own_and_leaves_nothing(tmp_path, monkeyp
     for name in WORKLOADS[:3]:
         monkeypatch.setattr(f"benchmarks.workloads.{name}.run", run)
     monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr(machine.Others, "cores", lambda _: 0.0)
     given = ["--folder", tmp_path / "run", "--write", tmp_path / "docs"]
     given += [part for name in WORKLOADS[:3] for part in ("--only", name)]
     monkeypatch.setattr("sys.argv", ["bench", *map(str, given)])
@@ -484,6 +508,38 @@ def test_every_page_of_work_does_something(tmp_path):
         entries = [path for path in (place / "log" / "_log").iterdir() if path.stat().st_size]
         assert len(entries) > 5, name
     assert json.loads(json.dumps(sorted(PIECES)))
+
+
+def test_what_others_do_meanwhile_is_seen(monkeypatch):
+    busy, ours, now = iter([100.0, 103.0]), iter([10.0, 11.0]), iter([0.0, 4.0])
+    monkeypatch.setattr(machine, "_busy_seconds", lambda: next(busy))
+    monkeypatch.setattr(machine, "processor_seconds", lambda: next(ours))
+    monkeypatch.setattr("benchmarks.machine.time.monotonic", lambda: next(now))
+    assert machine.Others().cores() == 0.5
+
+
+@pytest.mark.skipif(not Path("/proc/stat").exists(), reason="needs /proc/stat (Linux)")
+def test_the_machine_is_busy_when_this_process_is():
+    before = machine._busy_seconds()
+    end = time.process_time() + 0.2
+    while time.process_time() < end:
+        pass
+    assert machine._busy_seconds() - before > 0.1
+
+
+def test_what_was_measured_on_a_busy_machine_is_not_kept(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("benchmarks.workloads.limits.run", lambda _: Result("limits"))
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    given = ["--folder", tmp_path / "run", "--write", tmp_path / "docs", "--only", "limits"]
+    monkeypatch.setattr("sys.argv", ["bench", *map(str, given)])
+    monkeypatch.setattr(machine.Others, "cores", lambda _: 0.21)
+    with pytest.raises(SystemExit, match=r"limits$"):
+        main()
+    assert "not kept: others kept 0.21 cores busy while limits was measured" in capsys.readouterr().out
+    assert not (tmp_path / "docs").exists()
+    monkeypatch.setattr(machine.Others, "cores", lambda _: 0.19)
+    main()
+    assert results.load(tmp_path / "docs" / "benchmarks" / "results.json")["limits"].run["others"] == 0.19
 
 
 def test_folders_of_a_benchmark_may_lie_anywhere(tmp_path):
