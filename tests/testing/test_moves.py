@@ -80,7 +80,7 @@ def test_a_closer_that_copies_nothing_after_it_has_closed_is_found(monkeypatch):
         close(source, *of_process)
 
     monkeypatch.setattr(copying, "close_log", close_and_forget)
-    assert _found("is lost", first=19)
+    assert _found("is lost", first=72)
 
 
 def test_a_writer_that_ignores_the_mark_is_found(monkeypatch):
