@@ -138,7 +138,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-out-tears-what-is-held",
-        "spark_eos/log/selection/whole.py",
+        "spark_eos/log/selection/whole_transactions.py",
         "                for number in lists.ending_after(key, first):\n",
         "                for number in ():\n",
         "what lies after a part that waits is sent without its other parts",
