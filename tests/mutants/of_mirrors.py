@@ -274,7 +274,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-moves-a-group-back-past-records",
-        "spark_eos/extensions/mirror/moving/back.py",
+        "spark_eos/extensions/mirror/moving/return_to_kafka.py",
         "                    if offset < low:\n",
         "                    if False:\n",
         "a group that moves back never reads what producers in Kafka wrote before it",
