@@ -25,7 +25,7 @@ from spark_eos.log.data.task_io import reading_ahead
 from spark_eos.log.log import Log
 from spark_eos.log.selection.columns import place_column, place_names
 from spark_eos.log.selection.units import whole_cut
-from spark_eos.log.selection.whole import Cut
+from spark_eos.log.selection.whole_transactions import Cut
 from spark_eos.log.time_travel import as_of as log_as_of
 from spark_eos.log.time_travel import entry_at_time, parse_time, plan_as_of, topic_as_of
 from spark_eos.log.topics import layout_of, topic_of

@@ -33,6 +33,7 @@ from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.commit.closing import close_after, is_closed_after, is_closing
 from spark_eos.log.data_place import check_apart, data_place, place_of_copy, placing_entry
+from spark_eos.log.environment import PROCESS, Environment
 from spark_eos.log.handle.unfinished import not_a_log
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.derived import create_idempotent
@@ -97,6 +98,7 @@ def copy_log(
     settings: Settings = NO_SETTINGS,
     destination_settings: Settings = NO_SETTINGS,
     clock: Clock = SYSTEM,
+    environment: Environment = PROCESS,
 ) -> Copied:
     """Copy the log at ``url`` into the empty ``destination``, and verify the copy (``found``, ``quick`` as there).
 
@@ -132,7 +134,7 @@ def copy_log(
         if plan is None:
             fixed = _copy_content(source, target, fixed, tell)
             if close:
-                close_log(source, clock)
+                close_log(source, clock, environment)
                 fixed = _copy_content(source, target, _fix(source), tell)
             plan = _agree(target, fixed, place, clock)
         _make_a_log(target, plan)
@@ -320,13 +322,13 @@ def _fix(source: Store) -> _Fixed:
             )
 
 
-def close_log(source: Store, clock: Clock = SYSTEM) -> None:
+def close_log(source: Store, clock: Clock = SYSTEM, environment: Environment = PROCESS) -> None:
     """Close the log at its end. Writers compete for the next slot, and one of them may be quicker a few times.
 
     Only a look after the create says that the log is closed: while this process slept, the slot may have got an entry,
     and that may have been retired.
     """
-    log = Log(source, clock)
+    log = Log(source, clock, environment=environment)
     while True:
         try:
             state = log.follow()

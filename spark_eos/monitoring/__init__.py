@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_eos import extending
-from spark_eos.monitoring.across import QueryAcross, lags_across
 from spark_eos.monitoring.activity import Activity, HeldBack, OpenTransaction, TopicActivity, Watch
 from spark_eos.monitoring.checkpoints import Checkpoints
 from spark_eos.monitoring.lag import Lag, LagTotal, lags, totals
+from spark_eos.monitoring.lag_of_several_logs import QueryAcross, lags_across
 from spark_eos.monitoring.measured_store import MeasuredStore
 
 if TYPE_CHECKING:

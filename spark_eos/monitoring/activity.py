@@ -9,7 +9,7 @@ from collections import deque
 from typing import NamedTuple
 
 from spark_eos.log.log import Log
-from spark_eos.monitoring.behind import appended
+from spark_eos.monitoring.backlog import appended
 from spark_eos.monitoring.lag import Lag, lags_at
 from spark_eos.protocol.state import PartitionKey, Producer, State
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from spark_eos.log.log import Log
-from spark_eos.monitoring.behind import NOTHING, Behind, PageSums, RowSums, behind, is_record_batch
+from spark_eos.monitoring.backlog import NOTHING, Behind, PageSums, RowSums, behind, is_record_batch
 from spark_eos.monitoring.places import Kind, Place, places, range_of
 from spark_eos.protocol.index import Index, IndexPage, Load, PageContent
 from spark_eos.protocol.state import Partition, PartitionKey, State

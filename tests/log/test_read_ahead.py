@@ -1,4 +1,4 @@
-"""Entries that are said to be there are read together. None is taken that is not there, or was read long ago."""
+"""Entries that are likely to be there are read together. None is taken that is not there, or was read long ago."""
 
 from __future__ import annotations
 
@@ -9,135 +9,181 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_eos.errors import ObjectNotFoundError
+from spark_eos.errors import CorruptRecordError
 from spark_eos.log import paths
-from spark_eos.log.commit.read_ahead import AHEAD, ReadAhead
+from spark_eos.log.commit.read_ahead import AHEAD, FAR
 from spark_eos.log.environment import PROCESS
 from spark_eos.log.log import Log
+from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.storage import MemoryStore
 from spark_eos.testing.faulty_store import FaultyStore
 from tests.log.fakes import FakeClock, create
 from tests.log.test_fate import JumpingClock
 from verification.inline_executor import InlineExecutor
 
-PER_FOLDER = 100_000
-
 
 def name(seq):
-    return paths.entry(seq, PER_FOLDER)
+    return paths.entry(seq, 100_000)
 
 
-def body(seq):
-    return f"entry {seq}".encode()
+class Followed:
+    """A log on a store that takes its time, one that writes, and one that reads and is behind."""
+
+    def __init__(self, clock=None, environment=PROCESS, interval=1000):
+        self.store = FaultyStore(MemoryStore())
+        self.store.requests_are_free = False
+        self.writer = Log.create(self.store, snapshot_interval=interval)
+        self.together = []
+        self.reader = Log.open(
+            self.store, clock or FakeClock(), environment=replace(environment, pool=self.pool)
+        )
+
+    def add(self, entries):
+        for _ in range(entries):
+            self.writer.commit(create(f"t{self.writer.state.seq + 1}"))
+        self.store.journal.clear()
+        return self
+
+    def pool(self, size, _):
+        self.together.append(size)
+        return InlineExecutor()
+
+    def reads(self):
+        return [call.name for call in self.store.journal if call.operation == "read"]
+
+    def follows(self):
+        assert self.reader.follow() == self.writer.state
+        return self.reads()
 
 
-@pytest.fixture
-def store():
-    store = FaultyStore(MemoryStore())
-    for seq in range(40):
-        store.inner.create(name(seq), body(seq))
-    return store
+@pytest.mark.parametrize("entries", [0, 1, FAR - 1])
+def test_a_process_that_is_nearly_there_reads_one_by_one_and_no_more_than_there_is(entries):
+    log = Followed().add(entries)
+    assert log.follows() == [name(seq) for seq in range(1, entries + 2)]
+    assert log.together == []
 
 
-@pytest.fixture
-def clock():
-    return FakeClock()
+def test_the_more_there_were_the_more_are_read_at_a_time():
+    log = Followed().add(100)
+    reads = log.follows()
+    assert log.together == [4, 6, 9, 13, *[AHEAD] * 4], "100 entries are 16 waits, not 100"
+    assert reads == [name(seq) for seq in range(1, len(reads) + 1)], (
+        "each slot is read once, the free ones too"
+    )
 
 
-@pytest.fixture
-def ahead(store, clock):
-    ahead = ReadAhead(store, InlineExecutor, clock)
-    ahead.of = lambda seq, newest: ahead.read(seq, newest, PER_FOLDER).to_pybytes()
-    ahead.calls = lambda: [call.name for call in store.journal if call.operation == "read"]
-    return ahead
+def test_of_slots_that_are_free_few_are_read():
+    for entries in range(60):
+        log = Followed().add(entries)
+        assert len(log.follows()) <= entries + 1 + min(entries // 2, AHEAD - 1)
 
 
-def test_one_entry_is_one_read(ahead):
-    for seq in range(3):
-        assert ahead.of(seq, seq) == body(seq)
-    assert ahead.calls() == [name(0), name(1), name(2)]
+def test_opening_a_log_is_the_same():
+    log = Followed().add(40)
+    assert Log.open(log.store, environment=replace(PROCESS, pool=log.pool)).state == log.writer.state
+    assert log.together == [4, 6, 9, 13, AHEAD]
 
 
-def test_each_entry_is_read_once_and_no_more_than_so_many_ahead(ahead):
-    assert ahead.of(0, 39) == body(0)
-    assert ahead.calls() == [name(seq) for seq in range(AHEAD)]
-    assert [ahead.of(seq, 39) for seq in range(1, 40)] == [body(seq) for seq in range(1, 40)]
-    assert ahead.calls() == [name(seq) for seq in range(40)]
+def test_where_a_read_is_a_system_call_each_is_read_when_it_is_its_turn():
+    log = Followed().add(40)
+    log.store.requests_are_free = True
+    log.follows()
+    assert log.together == []
 
 
-def test_they_are_read_at_the_same_time(store, clock):
-    together = threading.Barrier(4, timeout=60)
-    read = store.inner.read
+def test_they_are_read_at_the_same_time():
+    log = Followed().add(FAR)
+    together = threading.Barrier(FAR // 2, timeout=60)
+    read = log.store.inner.read
 
-    def slow(*args, **more):
-        together.wait()
-        return read(*args, **more)
+    def slow(of, *args, **more):
+        if of in {name(seq) for seq in range(FAR, FAR + FAR // 2)}:
+            together.wait()
+        return read(of, *args, **more)
 
-    store.inner.read = slow
-    ahead = ReadAhead(store, lambda size, _: ThreadPoolExecutor(size), clock)
-    assert ahead.read(0, 3, PER_FOLDER).to_pybytes() == body(0)
+    log.store.inner.read = slow
+    assert Log.open(log.store).state.seq == FAR
+    assert not together.broken
 
 
-def test_when_there_can_be_no_threads_one_is_read_after_the_other(store, clock):
+def test_when_there_can_be_no_threads_one_is_read_after_the_other():
+    log = Followed().add(40)
     pool = ThreadPoolExecutor(1)
     pool.shutdown()
-    ahead = ReadAhead(store, lambda *_: pool, clock)
-    assert [ahead.read(seq, 3, PER_FOLDER).to_pybytes() for seq in range(3)] == [
-        body(seq) for seq in range(3)
-    ]
+    assert Log.open(log.store, environment=replace(PROCESS, pool=lambda *_: pool)).state == log.writer.state
 
 
-def test_what_is_not_there_is_an_error_and_is_read_again(ahead, store):
-    with pytest.raises(ObjectNotFoundError):
-        ahead.of(40, 45)
-    store.inner.create(name(40), body(40))
-    assert ahead.of(40, 45) == body(40)
-    store.inner.create(name(41), body(41))
-    assert ahead.of(41, 45) == body(41), "it has come since it was read ahead"
+def test_one_that_cannot_be_read_is_an_error_and_what_follows_it_is_no_gap():
+    log = Followed().add(FAR + 3)
+    log.store.inner.overwrite(name(FAR + 2), b"no entry")
+    with pytest.raises(CorruptRecordError):
+        log.reader.follow()
+    assert log.reader.state.seq == FAR + 1
 
 
-def test_what_was_read_long_ago_is_read_again(ahead, store, clock):
-    ahead.of(0, 5)
-    store.inner.overwrite(name(1), b"")
-    store.inner.overwrite(name(2), b"")
-    assert ahead.of(1, 5) == body(1)
-    clock.sleep(2.1)
-    assert ahead.of(2, 2) == b"", "it was retired meanwhile"
-
-
-def test_what_is_to_be_forgotten_is_read_again(ahead, store):
-    ahead.of(0, 5)
-    store.inner.overwrite(name(1), b"another")
-    ahead.forget()
-    assert ahead.of(1, 1) == b"another"
-
-
-def test_an_entry_that_is_asked_for_again_is_read_again(ahead, store):
-    """Another process has put the log back, and this one goes on from an earlier entry."""
-    ahead.of(4, 8)
-    store.inner.overwrite(name(2), b"another")
-    assert ahead.of(2, 2) == b"another"
-    assert ahead.of(5, 5) == body(5)
-
-
-def test_what_was_read_ahead_before_a_sleep_is_read_again():
+def test_what_was_read_long_ago_is_read_again():
     """A machine was suspended: only the clock on the wall tells. Meanwhile the log was put back from a copy."""
-    store, clock = FaultyStore(MemoryStore()), JumpingClock()
-    store.requests_are_free = False
-    writer = Log.create(store)
-    log = Log.open(store, clock, environment=replace(PROCESS, pool=InlineExecutor))
-    for at in range(1, 6):
-        writer.commit(create(f"gone{at}"))
-    group, announced = log._committer._group, [1]
+    clock = JumpingClock()
+
+    def decode_and_sleep(data, seq, source):
+        if seq == FAR + 1 and not clock.ahead_s:
+            assert name(FAR + 3) in log.reads(), "they are read ahead"
+            clock.ahead_s += 60
+            for gone in range(FAR + 2, FAR + 5):
+                log.store.inner.delete(name(gone))
+            Log.open(log.store.inner).commit(create("another"))
+        return decode_entry(data, seq, source)
+
+    log = Followed(clock, replace(PROCESS, decode=decode_and_sleep)).add(FAR + 4)
+    log.reader.follow()
+    assert sorted(log.reader.state.topics) == sorted(["another", *(f"t{at}" for at in range(1, FAR + 2))])
+
+
+def test_what_was_read_ahead_of_an_entry_that_a_snapshot_has_passed_is_left():
+    log = Followed(interval=FAR + 3).add(FAR + 4)
+    log.writer.maintenance.snapshot()
+    log.store.inner.overwrite(name(FAR + 1), b"")  # It is retired.
+    log.follows()
+
+
+def announced(log, newest):
+    """What a channel says that knows of entries up to ``newest``, and no more of them."""
+    group = log.reader._committer._group
     group._channel = SimpleNamespace(
-        published=lambda seq: b"" if seq in announced else None, newest=lambda: 5, relay=lambda *_: None
+        published=lambda seq: b"" if seq <= newest else None,
+        newest=lambda: newest,
+        relay=lambda seq, _: log.relayed.append(seq),
+        keep_lead=lambda: None,
+        distrust=lambda: log.relayed.append("distrusted"),
     )
-    assert group.catch_up() == 1
-    assert store.count("read", name(5)) == 1, "they are read ahead"
-    clock.ahead_s += 2 * 3600
-    for seq in range(3, 6):
-        store.inner.delete(name(seq))
-    Log.open(store.inner).commit(create("another"))
-    announced += [2, 3]
-    assert group.catch_up() == 3
-    assert sorted(log.state.topics) == ["another", "gone1", "gone2"]
+    log.relayed = []
+    return group
+
+
+def test_of_many_that_were_announced_none_is_read_that_was_not():
+    log = Followed().add(20)
+    assert announced(log, 14).catch_up() == 14
+    assert log.together == [14]
+    assert log.reads() == [name(seq) for seq in range(1, 15)]
+
+
+def test_few_that_were_announced_are_read_one_by_one_and_passed_on():
+    log = Followed().add(20)
+    assert announced(log, FAR).catch_up() == FAR
+    assert log.together == []
+    assert log.relayed == list(range(1, FAR + 1))
+
+
+def test_announcements_are_not_believed():
+    log = Followed().add(3)
+    assert announced(log, 12).catch_up() == 3
+    assert log.relayed == ["distrusted"]
+
+
+def test_a_process_that_slept_for_a_day_and_goes_on_from_a_snapshot_leaves_what_it_has_just_read():
+    clock = JumpingClock()
+    log = Followed(clock, interval=FAR).add(FAR + 4)
+    log.writer.maintenance.snapshot()
+    clock.ahead_s += 24 * 3600
+    assert announced(log, FAR + 2).catch_up() == FAR + 2
+    assert set(log.reader.state.topics) == {f"t{at}" for at in range(1, FAR + 3)}

@@ -14,7 +14,7 @@ from spark_eos import Admin, Log, Producer
 from spark_eos.cli.command import main
 from spark_eos.errors import CheckpointMismatchError, ConfigError
 from spark_eos.monitoring import Checkpoints, lags, lags_across
-from spark_eos.monitoring.across import Look, readings
+from spark_eos.monitoring.lag_of_several_logs import Look, readings
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.sink.checkpoint import Checkpoint, sources_of_batch

@@ -14,6 +14,8 @@ _OF_REACH = ("tests/log/test_group_commit_reach.py",)
 _OF_MACHINES = ("tests/extensions/machines/test_machines.py", "-k", "not real and not go_on")
 _OF_THE_DOOR = ("tests/extensions/machines/test_door.py",)
 _OF_OBJECTS = ("tests/extensions/machines/test_request_objects.py",)
+_TAIL = "spark_eos/log/commit/tail.py"
+_AHEAD = "spark_eos/log/commit/read_ahead.py"
 _OF_AHEAD = ("tests/log/test_read_ahead.py",)
 _OF_FILES = ("tests/storage/test_group_channel.py",)
 
@@ -313,34 +315,66 @@ MUTANTS = (
     # -- entries are read ahead -------------------------------------------------------------------------
     Mutant(
         "read-ahead-of-long-ago",
-        "spark_eos/log/commit/read_ahead.py",
-        " if entry_seq >= seq and now - begun[0] <= _BELIEVED_S\n",
-        " if entry_seq >= seq\n",
+        _TAIL,
+        "if not ahead or self._is_past(reading, BELIEVED_S):\n",
+        "if not ahead:\n",
         "a process takes over an entry that was retired meanwhile, or is of before a restore",
         _OF_AHEAD,
     ),
     Mutant(
-        "read-ahead-before-a-sleep",
-        "spark_eos/log/commit/group.py",
-        "            self._ahead.forget()\n",
-        "",
-        "a process that slept takes over what it has read before, of a log that was put back meanwhile",
+        "read-ahead-before-a-snapshot",
+        _TAIL,
+        "                    self._load_newest_snapshot()\n                    ahead.clear()\n",
+        "                    self._load_newest_snapshot()\n",
+        "a process that goes on from a snapshot takes over an entry that it has read of before it",
         _OF_AHEAD,
     ),
     Mutant(
-        "read-ahead-in-vain",
-        "spark_eos/log/commit/read_ahead.py",
-        "            except ObjectNotFoundError:\n                self.forget()  # It may have come since.\n",
-        "            except ZeroDivisionError:\n                pass\n",
-        "an entry that came after it was read ahead counts as missing",
+        "read-ahead-before-a-day",
+        _TAIL,
+        "                    ahead.clear()\n                    continue\n",
+        "                    continue\n",
+        "a process that slept, and goes on from a snapshot, takes over an entry that it has read of before it",
         _OF_AHEAD,
     ),
     Mutant(
         "read-ahead-one-by-one",
-        "spark_eos/log/commit/read_ahead.py",
-        "        if seq not in self._reads and newest > seq:\n",
+        _AHEAD,
+        "    if len(names) > 1:\n",
+        "    if False:\n",
+        "a process that is far behind reads as fast as others write: opening a log ends when its writers do",
+        _OF_AHEAD,
+    ),
+    Mutant(
+        "read-ahead-for-a-few",
+        _AHEAD,
+        "if in_a_row >= FAR else 1",
+        "if in_a_row >= 2 else 1",
+        "a look at a log with little news costs more requests than there are entries",
+        _OF_AHEAD,
+    ),
+    Mutant(
+        "read-ahead-without-bound",
+        _AHEAD,
+        "in_a_row // 2 if",
+        "AHEAD if",
+        "up to 16 slots are read at the end of a log that are free",
+        _OF_AHEAD,
+    ),
+    Mutant(
+        "read-ahead-of-files",
+        _AHEAD,
+        "    if store.requests_are_free:\n        return 1\n",
+        "",
+        "a log in a folder is read by threads, which cost more than the reads",
+        _OF_AHEAD,
+    ),
+    Mutant(
+        "announced-one-by-one",
+        "spark_eos/log/commit/group.py",
+        "        if newest - seq >= FAR:\n",
         "        if False:\n",
-        "a process that is far behind reads as fast as one writer writes, and never gets to the end",
+        "a machine that was told of many entries reads as fast as the leader writes",
         _OF_AHEAD,
     ),
     Mutant(

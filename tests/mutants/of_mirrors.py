@@ -138,7 +138,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-out-tears-what-is-held",
-        "spark_eos/log/selection/whole.py",
+        "spark_eos/log/selection/whole_transactions.py",
         "                for number in lists.ending_after(key, first):\n",
         "                for number in ():\n",
         "what lies after a part that waits is sent without its other parts",
@@ -274,7 +274,7 @@ MUTANTS = (
     ),
     Mutant(
         "mirror-moves-a-group-back-past-records",
-        "spark_eos/extensions/mirror/moving/back.py",
+        "spark_eos/extensions/mirror/moving/return_to_kafka.py",
         "                    if offset < low:\n",
         "                    if False:\n",
         "a group that moves back never reads what producers in Kafka wrote before it",

@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _PLACES = "spark_eos/monitoring/places.py"
-_BEHIND, _LAG = "spark_eos/monitoring/behind.py", "spark_eos/monitoring/lag.py"
+_BEHIND, _LAG = "spark_eos/monitoring/backlog.py", "spark_eos/monitoring/lag.py"
 _ACTIVITY = "spark_eos/monitoring/activity.py"
 _METRICS = "spark_eos/extensions/metrics"
 _WATCH, _PERIODIC = f"{_METRICS}/watch.py", f"{_METRICS}/periodic.py"

@@ -108,8 +108,8 @@ MUTANTS = (
     Mutant(
         "only-the-monotonic-clock",
         _TAIL,
-        "        return any(\n            now - then > self._environment.away_s",
-        "        return all(\n            now - then > self._environment.away_s",
+        "        return any(now - then > seconds",
+        "        return all(now - then > seconds",
         "who was suspended, or whose clock was set, does not notice that it slept",
         _OF_RETIRED,
     ),

@@ -48,14 +48,21 @@ def test_a_process_that_ends_with_an_error_is_a_problem(monkeypatch):
     assert problems == ["keeper failed: ZeroDivisionError('integer division or modulo by zero')"]
 
 
+def test_a_mover_that_fails_is_followed_by_no_other(monkeypatch):
+    monkeypatch.setattr(moves, "copy_log", lambda *_, **__: 1 // 0)
+    found = moved(0)
+    assert found.movers == 1
+    assert "mover-1 failed: ZeroDivisionError('integer division or modulo by zero')" in found.problems
+
+
 def _found(problem, first=0, last=None):
     seeds = range(first, first + 40 if last is None else last)
     return any(problem in one for seed in seeds for one in moved(seed).problems)
 
 
 def test_a_closer_that_does_not_look_after_its_create_is_found(monkeypatch):
-    def close(source, clock):
-        close_after(source, Log(source, clock).follow())
+    def close(source, clock, environment):
+        close_after(source, Log(source, clock, environment=environment).follow())
 
     monkeypatch.setattr(copying, "close_log", close)
     assert _found("is lost", first=1047, last=1170)
@@ -68,12 +75,12 @@ def test_a_closer_that_copies_nothing_after_it_has_closed_is_found(monkeypatch):
     fixed = []
     monkeypatch.setattr(copying, "_fix", lambda source: fixed.pop() if fixed else fix(source))
 
-    def close_and_forget(source, clock):
+    def close_and_forget(source, *of_process):
         fixed.append(fix(source))
-        close(source, clock)
+        close(source, *of_process)
 
     monkeypatch.setattr(copying, "close_log", close_and_forget)
-    assert _found("is lost", first=19)
+    assert _found("is lost", first=72)
 
 
 def test_a_writer_that_ignores_the_mark_is_found(monkeypatch):

@@ -21,7 +21,7 @@ from verification.explorer.history import Chain, Chains
 from verification.explorer.state_fingerprint import Cast, Position, Transition
 from verification.explorer.store import GROUP_CHANNEL, Call, Object, digest, effect
 
-__all__ = ["ClockReading", "Late", "SharedNameError", "Start", "Step", "World"]
+__all__ = ["Configuration", "Late", "SharedNameError", "Start", "Step", "World"]
 
 _MISFORTUNES: Mapping[str, tuple[str, ...]] = {
     "create": ("refused", "unheard", "delayed", "doubled"),
@@ -53,7 +53,7 @@ class Start(NamedTuple):
     state: State
 
 
-class ClockReading:
+class Configuration:
     """What the store holds, what is under way, and the positions of all actors. It is never changed."""
 
     __slots__ = ("chain", "key", "late", "objects", "positions", "sum")
@@ -99,7 +99,7 @@ class Step(NamedTuple):
     token: str
     who: int
     fault: bool
-    moment: ClockReading
+    moment: Configuration
     story: tuple[str, ...]
     takes_back: bool
 
@@ -129,14 +129,14 @@ class World:
         self._users: dict[str, tuple[int, int]] = {}
         """The user of a data file: the number of the actor, and its life."""
         positions = tuple(one.position for one in self.cast.first())
-        self.start = ClockReading(Map(start.objects), 0, (), positions, self.chains.of(start.objects))
+        self.start = Configuration(Map(start.objects), 0, (), positions, self.chains.of(start.objects))
         self._remember(self.start.chain, self.start.objects)
 
     # -- Choices ----------------------------------------------------------------------------------------
 
     def steps(
         self,
-        moment: ClockReading,
+        moment: Configuration,
         *,
         faults: bool,
         last: int = -1,
@@ -159,7 +159,7 @@ class World:
                 for kind in _kinds(moment, call):
                     yield self._answered(moment, position, thread, call, kind)
 
-    def step(self, moment: ClockReading, token: str) -> Step:
+    def step(self, moment: Configuration, token: str) -> Step:
         """The step of that name. Raises `ValueError` if it is not possible now."""
         who, _, kind = token.partition(".")
         if who == "late" and kind.isdigit() and int(kind) < len(moment.late):
@@ -171,7 +171,7 @@ class World:
         possible = ", ".join(one.token for one in self.steps(moment, faults=True))
         raise ValueError(f"{token!r} is not possible at this point; possible are {possible or 'no steps'}")
 
-    def alone(self, moment: ClockReading, position: Position) -> bool:
+    def alone(self, moment: Configuration, position: Position) -> bool:
         """Whether nothing that others do can change what its next steps do, nor be changed by it.
 
         So is a thread that takes a lock of its process, an answer that cannot be another one any more (entries, and
@@ -180,7 +180,7 @@ class World:
         """
         return bool(position.calls) and all(self._is_alone(moment, call) for _, call in position.calls)
 
-    def _is_alone(self, moment: ClockReading, call: Call) -> bool:
+    def _is_alone(self, moment: Configuration, call: Call) -> bool:
         if call.operation == "lock":
             return True
         if call.name.startswith(GROUP_CHANNEL):
@@ -194,7 +194,7 @@ class World:
             return False  # What is under way may be this file, or an entry that lists it.
         return call.operation in _CHANGES or (there and call.operation in {"read", "size"})
 
-    def _landed(self, moment: ClockReading, number: int) -> Step:
+    def _landed(self, moment: Configuration, number: int) -> Step:
         name, body = moment.late[number]
         rest = moment.late[:number] + moment.late[number + 1 :]
         put = None if name in moment.objects else (name, body)
@@ -203,7 +203,7 @@ class World:
         return Step(f"late.{number}", -1, False, then, (f"late.{number}: {what}",), False)
 
     def _answered(
-        self, moment: ClockReading, position: Position, thread: int, call: Call, token: str
+        self, moment: Configuration, position: Position, thread: int, call: Call, token: str
     ) -> Step:
         kind = token.removesuffix(_LATE)
         put, drop, late = None, None, moment.late
@@ -239,12 +239,12 @@ class World:
 
     def _then(
         self,
-        moment: ClockReading,
+        moment: Configuration,
         positions: tuple[Position, ...],
         put: tuple[str, Object] | None,
         drop: str | None,
         late: tuple[Late, ...],
-    ) -> ClockReading:
+    ) -> Configuration:
         objects, total, chain = moment.objects, moment.sum, moment.chain
         if put is not None:
             name = put[0]
@@ -261,14 +261,14 @@ class World:
             objects = objects.delete(drop)
         if late:  # Entries are never deleted, so a taken slot stays taken: a create there is void.
             late = tuple(one for one in late if not (_is_entry(one.name) and one.name in objects))
-        return ClockReading(objects, total, late, positions, chain)
+        return Configuration(objects, total, late, positions, chain)
 
     def _remember(self, chain: Chain, objects: Map[str, Object]) -> None:
         """See what is committed in the log while it is there: files may be deleted that were rolled since."""
         if self._maintained and chain.values is None and all(name in objects for name in chain.files):
             chain.committed(objects)
 
-    def _check_user(self, moment: ClockReading, position: Position, call: Call) -> None:
+    def _check_user(self, moment: Configuration, position: Position, call: Call) -> None:
         """Check that only one life of one actor uses a data file, if no actor deletes files."""
         if self._deletes or not call.name.startswith(DATA):
             return
@@ -281,7 +281,7 @@ class World:
             raise SharedNameError(f"{position.name} uses {call.name} ({call.operation}), as others do")
 
 
-def _kinds(moment: ClockReading, call: Call) -> Iterator[str]:
+def _kinds(moment: Configuration, call: Call) -> Iterator[str]:
     """The misfortunes that can befall the call now."""
     if call.operation == "lock":
         return  # Death of a process is seen at its calls of the store: nothing outside changes meanwhile.

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from verification.explorer.history import contradictions
 from verification.explorer.scenarios import Scenario
-from verification.explorer.scheduler import ClockReading, Step, World
+from verification.explorer.scheduler import Configuration, Step, World
 from verification.explorer.snapshot_checks import badly_kept
 
 __all__ = ["Counterexample", "Report", "explore", "logs", "replay"]
@@ -132,7 +132,7 @@ def _told(scenario: Scenario, world: World, choices: tuple[str, ...]) -> Counter
     return Counterexample(choices, tuple(story), _problems(scenario, moment))
 
 
-def _problems(scenario: Scenario, moment: ClockReading) -> tuple[str, ...]:
+def _problems(scenario: Scenario, moment: Configuration) -> tuple[str, ...]:
     problems = list(contradictions(moment.positions, moment.chain, moment.objects))
     if scenario.maintained and not problems:
         problems += badly_kept(moment.chain, moment.objects, moment.sum)
@@ -149,7 +149,7 @@ class _Search:
         self._reduced = reduced
         self._states: set[bytes] = set()
         # By how many misfortunes it takes to get there: a state is first reached with the fewest.
-        self._open: list[list[tuple[ClockReading, _Path | None, int]]] = [[] for _ in range(faults + 1)]
+        self._open: list[list[tuple[Configuration, _Path | None, int]]] = [[] for _ in range(faults + 1)]
         self._led_to: list[set[bytes]] = [set() for _ in range(faults + 1)]
         self._open[0].append((self.world.start, None, -1))
 
@@ -175,7 +175,7 @@ class _Search:
         report.executions, report.steps, report.positions = cast.executions, cast.steps, cast.positions
         return report
 
-    def _enter(self, moment: ClockReading, path: _Path | None, used: int, last: int) -> None:
+    def _enter(self, moment: Configuration, path: _Path | None, used: int, last: int) -> None:
         report = self._report
         self._states.add(moment.key)
         report.depth = max(report.depth, path.depth if path is not None else 0)
@@ -194,7 +194,7 @@ class _Search:
             depth = 1 if path is None else path.depth + 1
             self._open[reached].append((step.moment, _Path(path, step.token, depth), step.who))
 
-    def _chosen(self, moment: ClockReading, used: int, last: int) -> list[Step]:
+    def _chosen(self, moment: Configuration, used: int, last: int) -> list[Step]:
         """The steps to follow from here."""
         faults = used < self._report.faults
         if self._reduced:

@@ -121,7 +121,10 @@ class _Cast:
     # -- The move ---------------------------------------------------------------------------------------
 
     def start_mover(self) -> None:
-        """Another process that copies, now, and again when this one has died, or has slept for long."""
+        """Another process that copies, now, and again when this one has died, or has slept for long.
+
+        No other one follows one that has failed: it would fail as well, again and again for hours of the world.
+        """
         if self._is_done():
             return
         self.found.movers += 1
@@ -131,7 +134,11 @@ class _Cast:
             if not mover.ended and self.chance.random() < 0.5:
                 self.start_mover()
 
-        mover.on_end = lambda: self.world.at(1.0, self.start_mover)
+        def ended() -> None:
+            if mover.error is None:
+                self.world.at(1.0, self.start_mover)
+
+        mover.on_end = ended
         self.world.at(60.0, replaced)
 
     def _is_done(self) -> bool:
@@ -142,7 +149,8 @@ class _Cast:
         old, new = self.stores["old"], self.stores["new"]
         while not self._is_done():
             try:
-                copy_log(old, new, lambda _: None, close=True, clock=SimulatedClock(process))
+                clock = SimulatedClock(process)
+                copy_log(old, new, lambda _: None, close=True, clock=clock, environment=NO_THREADS)
             except EosLogError as error:
                 self.world.note(f"{type(error).__name__}: {error}")
                 process.wait(self.chance.choice([0.5, 5.0]))
@@ -210,7 +218,7 @@ class _Cast:
             found.problems.append("the log was moved, and not closed")
             closed_s = _LAST_S
         with suppress(NotALogError):
-            seq = Log(self.stores["old"], SimulatedClock(process)).follow().seq
+            seq = Log(self.stores["old"], SimulatedClock(process), environment=NO_THREADS).follow().seq
             found.problems.append(f"the old log goes on after it was closed, up to entry {seq}")
         log = Log.open(self.stores["new"], SimulatedClock(process), environment=NO_THREADS)
         topics, kept = log.state.topics, log.state.lineages

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import TracebackType
 
+from spark_eos.clients.admin.argument_checks import checked
 from spark_eos.clients.admin.descriptions import (
     ClockDescription,
     Expired,
@@ -18,7 +19,6 @@ from spark_eos.clients.admin.descriptions import (
     TransactionDescription,
 )
 from spark_eos.clients.admin.fencing import FencingAdmin
-from spark_eos.clients.admin.given import checked
 from spark_eos.clients.admin.groups import GroupAdmin
 from spark_eos.clients.admin.several import SeveralAdmin
 from spark_eos.clients.admin.transactions import TransactionAdmin

@@ -23,11 +23,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from spark_eos.errors import EosLogError, ObjectNotFoundError, UnsupportedVersionError
+from spark_eos.log import paths
 from spark_eos.log.clock import Clock
 from spark_eos.log.commit.closing import is_closing
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.outcomes import Report, with_entry
-from spark_eos.log.commit.read_ahead import ReadAhead
+from spark_eos.log.commit.read_ahead import FAR
 from spark_eos.log.commit.tail import REMEMBERED, Tail
 from spark_eos.log.environment import PROCESS, Environment
 from spark_eos.protocol.actions import Action, Entry, Request
@@ -88,7 +89,6 @@ class CommitGroup:
         self._until = -1
         """The last slot that what was submitted may be in, where the channel sets one."""
         self._decode = environment.decode
-        self._ahead = ReadAhead(store, environment.pool, clock)
         self._shortest_s, self._longest_s = environment.leader_looks_s
         self._wait_s = self._shortest_s
         self._news_s = -math.inf
@@ -193,24 +193,29 @@ class CommitGroup:
                     break
             except EosLogError:
                 break  # The store is asked before anything rests on it.
-            durable_seq = seq
-            if seq % _SIGN_ENTRIES == 0:
+            durable_seq = self._tail.state.seq
+            if durable_seq % _SIGN_ENTRIES == 0:
                 self._channel.keep_lead()
         if durable_seq >= 0:
             self.note_news()
         return durable_seq
 
     def _take_from_log(self, seq: int) -> bool:
-        """Take over entry ``seq``, the next one, of which it was said that it is there; whether it is."""
+        """Take over entry ``seq``, the next one, of which it was said that it is there; whether it is.
+
+        Where many are missing, as many are taken over until it is time for a sign.
+        """
         assert self._channel is not None
         if self._store.requests_are_free:
             return self._tail.follow(seq).seq >= seq
+        newest = self._channel.newest()
+        if newest - seq >= FAR:
+            return self._tail.follow(min(newest, seq + -seq % _SIGN_ENTRIES)).seq >= seq
         try:
-            data = self._ahead.read(seq, self._channel.newest(), self._tail.state.entries_per_folder)
+            data = self._store.read(paths.entry(seq, self._tail.state.entries_per_folder))
         except ObjectNotFoundError:
             return False
         if not data.size or is_closing(data) or self._tail.was_away:
-            self._ahead.forget()
             return self._tail.follow(seq).seq >= seq
         self._tail.take(self._decode(data, seq, f"{self._store.url}: entry {seq}"))
         self._channel.relay(seq, data.to_pybytes())

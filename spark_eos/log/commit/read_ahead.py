@@ -1,75 +1,56 @@
-"""Entries that were said to be there, read from the store at the same time: one after the other, each takes a request.
+"""Entries that are likely to be there, read at the same time where a read is a request.
 
-A process that is far behind would else read as fast as one writer writes, and never get to the end.
+A process that opens the log, or is far behind, would else read as fast as others write, and never get to the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from contextlib import suppress
 
 import pyarrow as pa
 
 from spark_eos.errors import ObjectNotFoundError
-from spark_eos.log import paths
-from spark_eos.log.clock import Clock
 from spark_eos.storage import Store
+
+FAR = 8
+"""A process that has found so many entries in a row, or was told of more, is far behind."""
 
 AHEAD = 16
 """So many entries are read at a time, at most."""
 
-_BELIEVED_S = 2.0
+BELIEVED_S = 2.0
 """What was read longer ago is read again: an entry may be retired, or the log put back from a copy."""
 
 
-class ReadAhead:
-    """For one thread. What was said is not believed: an entry that is not there is an `ObjectNotFoundError`.
+def likely(store: Store, in_a_row: int, announced: int) -> int:
+    """How many entries to read at a time, after so many ``in_a_row``, if so many more were ``announced``.
 
-    Parameters
-    ----------
-    store
-        Where the log is.
-    make_pool
-        As `spark_eos.log.environment.Environment.pool`; called when two entries are missing or more.
-    clock
-        Tells what was read long ago.
+    Where none were announced, half as many as were found: so few are asked for in vain.
+    """
+    if store.requests_are_free:
+        return 1
+    return max(1, min(announced or (in_a_row // 2 if in_a_row >= FAR else 1), AHEAD))
+
+
+def read_slots(
+    store: Store, names: Sequence[str], make_pool: Callable[[int, str], Executor]
+) -> deque[pa.Buffer | None]:
+    """What is in the slots, or in the first one at least. None stands for one that is free.
+
+    ``make_pool`` is as `spark_eos.log.environment.Environment.pool`.
     """
 
-    def __init__(self, store: Store, make_pool: Callable[[int, str], Executor], clock: Clock) -> None:
-        self._store = store
-        self._make_pool = make_pool
-        self._clock = clock
-        self._reads: dict[int, tuple[float, Future[pa.Buffer]]] = {}
+    def read(name: str) -> pa.Buffer | None:
+        try:
+            return store.read(name)
+        except ObjectNotFoundError:
+            return None
 
-    def read(self, seq: int, newest: int, entries_per_folder: int) -> pa.Buffer:
-        """Entry ``seq``, and begin to read the next ones up to ``newest``, which are said to be there."""
-        now = self._clock.monotonic()
-        self._reads = {
-            entry_seq: begun
-            for entry_seq, begun in self._reads.items()
-            if entry_seq >= seq and now - begun[0] <= _BELIEVED_S
-        }
-        if seq not in self._reads and newest > seq:
-            self._begin(range(seq, min(newest + 1, seq + AHEAD)), entries_per_folder, now)
-        if seq in self._reads:
-            try:
-                return self._reads.pop(seq)[1].result()
-            except ObjectNotFoundError:
-                self.forget()  # It may have come since.
-        return self._store.read(paths.entry(seq, entries_per_folder))
-
-    def forget(self) -> None:
-        """What was read so far may be of long ago."""
-        self._reads = {}
-
-    def _begin(self, seqs: range, entries_per_folder: int, now: float) -> None:
-        pool = self._make_pool(len(seqs), "read-ahead")
-        for seq in seqs:
-            if seq not in self._reads:
-                with suppress(RuntimeError):  # The interpreter ends: one is read after the other.
-                    self._reads[seq] = (
-                        now,
-                        pool.submit(self._store.read, paths.entry(seq, entries_per_folder)),
-                    )
-        pool.shutdown(wait=False)  # Its threads end when all is read.
+    if len(names) > 1:
+        with suppress(RuntimeError), make_pool(len(names), "read-ahead") as pool:
+            return deque(pool.map(read, names))
+        # The process ends and has no new threads: one is read after the other.
+    return deque([read(names[0])])

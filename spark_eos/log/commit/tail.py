@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import Hashable
 from typing import NamedTuple, Protocol
 
+import pyarrow as pa
+
 from spark_eos.errors import (
     CorruptRecordError,
     DivergedLogError,
@@ -28,6 +30,7 @@ from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.commit.closing import closed_error, is_closing
 from spark_eos.log.commit.divergence import DivergenceDetector
 from spark_eos.log.commit.in_doubt import InDoubtRequests
+from spark_eos.log.commit.read_ahead import BELIEVED_S, likely, read_slots
 from spark_eos.log.environment import PROCESS, Environment
 from spark_eos.log.gc_pause import LARGE_BYTES, paused
 from spark_eos.log.snapshots.snapshots import newest_snapshot
@@ -112,11 +115,16 @@ class Tail:
             if opening:
                 self._as_of = self.clock_reading()
                 self._state = newest_snapshot(self._store) or self._state
-            left = _FEW
+            left, in_a_row = _FEW, 0
+            reading, ahead = self._as_of, deque[pa.Buffer | None]()
             while True:
-                reading = self.clock_reading()
-                data = self._read(self._state.seq + 1, identify=left > 0)
+                if not ahead or self._is_past(reading, BELIEVED_S):
+                    reading = self.clock_reading()
+                    announced = 0 if until is None else until - self._state.seq
+                    ahead = self._read(likely(self._store, in_a_row, announced), identify=left > 0)
+                data = self._decoded(ahead.popleft())
                 if self._skipped_ahead(reading) or (data is None and opening and self._has_become_a_log()):
+                    ahead.clear()
                     continue
                 self._as_of = reading
                 if data is None:
@@ -131,8 +139,10 @@ class Tail:
                         self._divergence.has_read(self._state, self._identity)
                     # Of many entries only the last one matters; `DivergenceDetector.check` reads it once more.
                     left -= self._store.requests_are_free
+                    in_a_row += 1
                 else:
                     self._load_newest_snapshot()
+                    ahead.clear()
                 if until is not None and self._state.seq >= until:
                     return self._state
 
@@ -258,10 +268,10 @@ class Tail:
         return self._is_long_ago(self._as_of)
 
     def _is_long_ago(self, reading: ClockReading) -> bool:
-        return any(
-            now - then > self._environment.away_s
-            for now, then in zip(self.clock_reading(), reading, strict=True)
-        )
+        return self._is_past(reading, self._environment.away_s)
+
+    def _is_past(self, reading: ClockReading, seconds: float) -> bool:
+        return any(now - then > seconds for now, then in zip(self.clock_reading(), reading, strict=True))
 
     def _has_become_a_log(self) -> bool:
         """Whether there is a snapshot by now: a copy's entry 0 comes after it, and none before the snapshot's need be.
@@ -330,13 +340,19 @@ class Tail:
     def _name(self, seq: int) -> str:
         return paths.entry(seq, self._state.entries_per_folder)
 
-    def _read(self, seq: int, *, identify: bool) -> Entry | tuple[()] | None:
-        """The entry, nothing if it is retired, None if the slot is free."""
-        name = self._name(seq)
+    def _read(self, count: int, *, identify: bool) -> deque[pa.Buffer | None]:
+        """The next ``count`` entries, or the next one at least; None for a slot that is free."""
+        names = [self._name(self._state.seq + 1 + at) for at in range(count)]
         try:
-            identity = self._divergence.before_reading(name) if identify else None
-            data = self._store.read(name)
+            self._identity = self._divergence.before_reading(names[0]) if identify and count == 1 else None
         except ObjectNotFoundError:
+            return deque([None])
+        return read_slots(self._store, names, self._environment.pool)
+
+    def _decoded(self, data: pa.Buffer | None) -> Entry | tuple[()] | None:
+        """The next entry, nothing if it is retired, None if the slot is free."""
+        seq = self._state.seq + 1
+        if data is None:
             self._newer = -1
             return None
         if not data.size and seq:  # The first entry says what log this is, and is never retired.
@@ -345,11 +361,10 @@ class Tail:
             raise closed_error(self._store, seq - 1)
         try:
             with paused(when=data.size > LARGE_BYTES):
-                entry = self._environment.decode(data, seq, f"{self._store.url}/{name}")
+                entry = self._environment.decode(data, seq, f"{self._store.url}/{self._name(seq)}")
         except UnsupportedVersionError:
             if not self._is_long_ago(self._as_of):  # Else another one may have been there before.
                 self._newer = seq
             raise
-        self._identity = identity
         self._is_large = data.size > LARGE_BYTES
         return entry

@@ -1,4 +1,4 @@
-"""What belongs together in some partitions: the units of `spark_eos.log.selection.whole`, from the log's entries."""
+"""What belongs together in some partitions: the units of `whole_transactions`, from the log's entries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from spark_eos.errors import InvalidRequestError, ObjectNotFoundError
 from spark_eos.log.history import Transaction, of_entry
 from spark_eos.log.log import Log
-from spark_eos.log.selection.whole import Cut, Part, Unit, is_before, most
+from spark_eos.log.selection.whole_transactions import Cut, Part, Unit, is_before, most
 from spark_eos.log.snapshots.horizon import before_open
 from spark_eos.log.time_travel import earliest, replay, state_at
 from spark_eos.protocol.index import IndexRow, Kind, Load, in_memory

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spark_eos.extensions.mirror.out.covered import Covered
 from spark_eos.extensions.mirror.out.cut import chosen
-from spark_eos.log.selection.whole import Part, Unit, is_before, most, records, torn
+from spark_eos.log.selection.whole_transactions import Part, Unit, is_before, most, records, torn
 
 A, B, C = ("id", 0), ("id", 1), ("other", 0)
 

@@ -28,7 +28,7 @@ from spark_eos.extensions.mirror.plan import begin
 from spark_eos.extensions.mirror.positions import Position
 from spark_eos.log.log import Log
 from spark_eos.log.selection.units import unknown
-from spark_eos.log.selection.whole import Part
+from spark_eos.log.selection.whole_transactions import Part
 from spark_eos.log.time_travel import earliest
 from spark_eos.protocol.rules import sealing
 from spark_eos.storage.memory import MemoryStore

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from spark_eos.extensions.mirror.moving.back import Back
+from spark_eos.extensions.mirror.moving.return_to_kafka import Back
 from spark_eos.extensions.mirror.out import out_map
 from spark_eos.extensions.mirror.out.out_map import OutMap
 from spark_eos.extensions.mirror.out.position import map_topic

@@ -58,14 +58,13 @@ def wait(
 
     Then a producer that has stopped on the one side may start on the other: its records stay in their order.
     """
-    from spark_eos.extensions.mirror.moving import back as way_back
-    from spark_eos.extensions.mirror.moving import checks
+    from spark_eos.extensions.mirror.moving import checks, return_to_kafka
 
     log = open_log(url, command_config)
     topics = commas(topic) or ()
     if back:
         target = _target(name, bootstrap_server, kafka_config)
-        partitions = way_back.wait_until_sent(log, target, name, topics, timeout)
+        partitions = return_to_kafka.wait_until_sent(log, target, name, topics, timeout)
     else:
         partitions = checks.wait(log, _kafka(name, bootstrap_server, kafka_config), name, topics, timeout)
     if as_json:
@@ -92,8 +91,8 @@ def group(
 
     Its consumers on the old side have to be stopped before, and start on the other one after it.
     """
-    from spark_eos.extensions.mirror.moving.back import move_group_back
     from spark_eos.extensions.mirror.moving.group import move_group
+    from spark_eos.extensions.mirror.moving.return_to_kafka import move_group_back
 
     log = open_log(url, command_config)
     from_, to = ("TOPIC", "LOG-OFFSET"), ("KAFKA-TOPIC", "KAFKA-OFFSET")
@@ -179,8 +178,8 @@ def checkpoint(
 
     With --back: where one on the log goes on in Kafka.
     """
-    from spark_eos.extensions.mirror.moving.back import start_in_kafka
     from spark_eos.extensions.mirror.moving.checkpoint import log_offsets, stands_at, starting_offsets
+    from spark_eos.extensions.mirror.moving.return_to_kafka import start_in_kafka
     from spark_eos.extensions.mirror.moving.spark_files import SparkFiles
 
     if unfinished not in {None, "redo", "skip"}:
@@ -228,14 +227,13 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Fail unless the next step of a migration is safe: producers move, or the mirror ends."""
-    from spark_eos.extensions.mirror.moving import back as way_back
-    from spark_eos.extensions.mirror.moving import checks
+    from spark_eos.extensions.mirror.moving import checks, return_to_kafka
 
     if before not in {"producers", "end"}:
         raise typer.BadParameter(f"{before!r} is not producers or end", param_hint="'--before'")
     log = open_log(url, command_config)
     old_side, new_side = ("the log", "Kafka") if back else ("Kafka", "the log")
-    way: Any = way_back if back else checks
+    way: Any = return_to_kafka if back else checks
     kafka = (_target if back else _kafka)(name, bootstrap_server, kafka_config)
     problems = way.groups_left(log, kafka, name, ignore_groups)
     if before == "producers":

@@ -1,13 +1,13 @@
 """Where a Kafka transaction may begin and end: no transaction of the log is in two of them. Pure.
 
-Each cut is whole (`spark_eos.log.selection.whole`), or a part of what is too large for one transaction.
+Each cut is whole (`spark_eos.log.selection.whole_transactions`), or a part of what is too large for one transaction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_eos.log.selection.whole import Cut, Lists, Unit, is_before, part_of
+from spark_eos.log.selection.whole_transactions import Cut, Lists, Unit, is_before, part_of
 from spark_eos.protocol.state import PartitionKey
 
 

@@ -9,7 +9,7 @@ from spark_eos.errors import InvalidRequestError
 from spark_eos.log.history import of_entry
 from spark_eos.log.log import Log
 from spark_eos.log.selection.units import Covered, unit_of, unknown
-from spark_eos.log.selection.whole import Cut, Unit, is_before, records
+from spark_eos.log.selection.whole_transactions import Cut, Unit, is_before, records
 from spark_eos.log.time_travel import earliest, replay, state_at
 from spark_eos.protocol.state import PartitionKey, State
 

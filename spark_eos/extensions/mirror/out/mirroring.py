@@ -27,7 +27,7 @@ from spark_eos.extensions.mirror.out.sender import Sender
 from spark_eos.extensions.mirror.out.topics import OutTopics
 from spark_eos.extensions.mirror.out.translation import Translation
 from spark_eos.log.log import Log
-from spark_eos.log.selection.whole import Cut, Unit, most, torn
+from spark_eos.log.selection.whole_transactions import Cut, Unit, most, torn
 from spark_eos.protocol.state import PartitionKey, State
 
 _AGAIN_S = 1.0

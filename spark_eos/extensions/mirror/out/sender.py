@@ -15,7 +15,7 @@ from spark_eos.extensions.mirror.out.sending import Offsets, map_rows, rows_of, 
 from spark_eos.extensions.mirror.out.topics import OutTopic, OutTopics
 from spark_eos.log.data.planner import Fetch, plan
 from spark_eos.log.log import Log
-from spark_eos.log.selection.whole import Cut
+from spark_eos.log.selection.whole_transactions import Cut
 from spark_eos.protocol.state import PartitionKey
 from spark_eos.protocol.types import TopicPartition
 
