@@ -19,6 +19,7 @@ from spark_eos.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
+from spark_eos.log.data.missing import error_of_missing
 from spark_eos.log.data.planner import Fetch, end_offset, partition_of, plan
 from spark_eos.log.data.records import offset_for_time
 from spark_eos.log.data.task_io import reading_ahead
@@ -177,10 +178,13 @@ class ArrowWork(NamedTuple):
                 try:
                     records = read_one(fetch)
                 except ObjectNotFoundError as error:
-                    raise ObjectNotFoundError(
-                        f"{error}. It was there when read_arrow planned this read: its records were deleted or "
+                    raise error_of_missing(
+                        self.log,
+                        fetch,
+                        error,
+                        "It was there when read_arrow planned this read: its records were deleted or "
                         "rewritten since, and it went when file.delete.delay.ms of its topic was over. Call read_arrow "
-                        "again, or raise that setting if reading takes so long"
+                        "again, or raise that setting if reading takes so long",
                     ) from error
                 arrays = []
                 for field in self.read:

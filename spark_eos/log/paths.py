@@ -10,6 +10,8 @@ from spark_eos.storage.object_names import MAX_PART_BYTES
 COPY = "_copy"
 """Lies in the place of an unfinished copy: what is copied."""
 LOG = "_log/"
+ENTRIES = f"{LOG}0"
+"""What all names of entries begin with, and no other names."""
 SNAPSHOTS = f"{LOG}snapshots/"
 INDEX = f"{LOG}index/"
 DATA = "data/"
@@ -25,6 +27,12 @@ def entry(seq: int, per_folder: int = 0) -> str:
     """
     folder = f"{seq // per_folder:012d}/" if per_folder and seq >= per_folder else ""
     return f"{LOG}{folder}{seq:020d}.avro"
+
+
+def entry_seq(name: str) -> int | None:
+    """The slot that an entry's name says, in whichever folder; None for any other name."""
+    digits = name.rpartition("/")[2].removesuffix(".avro")
+    return int(digits) if name.startswith(ENTRIES) and len(digits) == 20 and digits.isdecimal() else None
 
 
 def snapshot(seq: int) -> str:

@@ -46,6 +46,22 @@ def places(state: State) -> Iterator[Place]:
     yield from sorted(all_places, key=lambda place: (place.kind, place.name, place.topic, place.key[1]))
 
 
+def consumer_groups(state: State) -> set[str]:
+    """The groups, but those of which nothing is left beside the offsets of Spark queries: these are told as queries."""
+    of_queries = {
+        (place.group, place.topic, place.key[1])
+        for name, query in state.queries.items()
+        for place in _of_query(state, name, query)
+    }
+    groups = {*state.offsets, *state.groups}
+    return groups - {
+        group
+        for group in {group for group, _, _ in of_queries if group}
+        if all((group, *at) in of_queries for at in state.offsets.get(group, _NO_OFFSETS))
+        and not (group in state.groups and state.groups[group].members)
+    }
+
+
 def deleted_sources(state: State, query: Query) -> dict[str, Event]:
     """The topics of this log that the query has read, with their deletions; one of the same name may be there.
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_eos import Consumer, TopicPartition
-from spark_eos.errors import ObjectNotFoundError
+from spark_eos.errors import CorruptRecordError
 from spark_eos.log.data import prefetch
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches
@@ -192,7 +192,8 @@ def test_a_file_that_is_not_there_is_told_where_its_records_would_be(log, monkey
         assert [record.value for record in consumer.poll()] == [
             b"%d-%d" % (number, PARTITIONS * row) for number in range(2) for row in range(ROWS)
         ]
-        with pytest.raises(ObjectNotFoundError, match=names[2]):
+        missing = rf"{names[2]}.*It is missing: it holds {PLACES[0].topic}-0, offsets \d+ to \d+\."
+        with pytest.raises(CorruptRecordError, match=missing):
             consumer.poll()
 
 

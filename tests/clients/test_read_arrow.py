@@ -11,15 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from spark_eos import Admin, Log, Producer, read_arrow
+from spark_eos import Admin, Log, Producer, TopicPartition, read_arrow
 from spark_eos.errors import (
     ConfigError,
+    CorruptRecordError,
     InvalidRequestError,
     NotALogError,
     ObjectNotFoundError,
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
+from spark_eos.log.data.records import times_damaged
 from spark_eos.log.time_travel import iso
 from spark_eos.protocol.actions import TO_THE_END, AdvanceLogStart, AppendBatches, PartitionOffset
 from spark_eos.protocol.types import NO_PRODUCER
@@ -329,8 +331,21 @@ def test_what_is_not_there(filled, tmp_path):
     assert not (tmp_path / "none").exists(), "reading creates nothing"
 
 
+def test_a_file_that_the_log_lacks(filled):
+    """To read again would not help: it is damage, and counted as such."""
+    before = times_damaged(filled.url)
+    for name in [info.name for info in filled.store.list("data/")]:
+        filled.store.delete(name)
+    with pytest.raises(
+        CorruptRecordError, match=r"It is missing: it holds t-\d, offsets .* Put it back from a backup"
+    ):
+        read_arrow(filled, "t").read_all()
+    assert times_damaged(filled.url) == before + 1
+
+
 def test_files_that_go_while_it_is_read(filled):
     reader = read_arrow(filled, "t")
+    Admin(filled).delete_records({TopicPartition("t", number): 100 for number in range(2)})
     for name in [info.name for info in filled.store.list("data/")]:
         filled.store.delete(name)
     with pytest.raises(ObjectNotFoundError, match=r"Call read_arrow again, or raise that setting"):

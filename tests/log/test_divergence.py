@@ -23,6 +23,7 @@ from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.log.commit.divergence import EVERY_S
 from spark_eos.log.log import Log
+from spark_eos.maintenance.copying import copy_log
 from spark_eos.maintenance.verify.report import Finding, Verdict
 from spark_eos.maintenance.verify.verify import verify
 from spark_eos.storage import PosixStore
@@ -730,10 +731,14 @@ def test_a_request_that_can_be_in_no_copy_is_not_in_doubt(tmp_path, doubtful):
 # -- A gap ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("missing", [3, 6, 7])
-def test_a_missing_entry_is_told_at_once_and_refused(tmp_path, caplog, missing):
-    log = Log.create(tmp_path)
+@pytest.mark.parametrize("interval", [200, 5])
+@pytest.mark.parametrize("missing", [6, 7])
+def test_a_missing_entry_is_told_at_once_and_refused(tmp_path, caplog, missing, interval):
+    """Without a snapshot by a listing, behind one by a look at the slots after the end."""
+    log = Log.create(tmp_path, snapshot_interval=interval)
+    log.does_maintenance = False
     grow(log, "t", 8)
+    log.maintenance.snapshot()
     (tmp_path / paths.entry(missing, log.state.entries_per_folder)).unlink()
     with (
         caplog.at_level(logging.WARNING),
@@ -741,6 +746,40 @@ def test_a_missing_entry_is_told_at_once_and_refused(tmp_path, caplog, missing):
     ):
         Log.open(tmp_path, FakeClock(), Retry(deadline_s=5))
     assert [one.message.count("waiting up to 5 s") for one in caplog.records] == [1]
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_the_only_snapshot_of_a_copy_is_missing(tmp_path, is_folder):
+    """The copy has not the entries before it: it is not taken for a new log, into which the next writer writes."""
+    log = unmaintained(tmp_path / "log")
+    grow(log, "t", 46)
+    log.maintenance.snapshot()
+    assert log.maintenance.retire(log.state, 100) > 32
+    copy_log(log.store, PosixStore(tmp_path / "copy"), lambda _: None)
+    for snapshot in (tmp_path / "copy" / paths.SNAPSHOTS).iterdir():
+        snapshot.unlink()
+    store = PosixStore(tmp_path / "copy")
+    store.requests_are_free = is_folder
+    with pytest.raises(CorruptRecordError, match=r"01.avro and the entries up to .*43.avro are missing"):
+        Log.open(store, FakeClock(), Retry(deadline_s=5))
+    found: list[Finding] = []
+    assert not verify(PosixStore(tmp_path / "copy"), found.append).is_sound
+    assert [(one.name, one.text.partition(";")[0]) for one in found] == [
+        (paths.entry(1), "is missing"),
+        (paths.entry(2), f"and those up to {paths.entry(43)} are missing"),
+    ]
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_two_missing_entries_in_a_row_are_told(tmp_path, is_folder):
+    log = Log.create(tmp_path)
+    grow(log, "t", 8)
+    for seq in (3, 4):
+        (tmp_path / paths.entry(seq, log.state.entries_per_folder)).unlink()
+    store = PosixStore(tmp_path)
+    store.requests_are_free = is_folder
+    with pytest.raises(CorruptRecordError, match=r"03.avro and the entries up to .*04.avro are missing"):
+        Log.open(store, FakeClock(), Retry(deadline_s=5))
 
 
 def test_the_last_entry_may_be_missing(tmp_path):

@@ -247,6 +247,22 @@ MUTANTS = (
         ("tests/log/test_divergence.py",),
     ),
     Mutant(
+        "missing-file-is-an-old-plan",
+        "spark_eos/log/data/missing.py",
+        "        if row is not None and row.file is not None and row.file.name == fetch.file.name:",
+        "        if False:",
+        "who reads a file that was removed by hand is told to read it again",
+        ("tests/clients/test_read_arrow.py",),
+    ),
+    Mutant(
+        "gap-behind-entry-0",
+        "spark_eos/log/commit/gaps.py",
+        "    if end < state.snapshot_interval:\n",
+        "    if False:\n",
+        "a copy that has lost its only snapshot opens as an empty log",
+        ("tests/log/test_divergence.py",),
+    ),
+    Mutant(
         "built-on-what-is-not-durable",
         "spark_eos/log/commit/slots.py",
         "        self._retry.until_answered(lambda: self.ensure_durable(state.seq), self._clock)\n",

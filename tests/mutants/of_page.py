@@ -16,6 +16,14 @@ _TROUBLES_PAGE = "spark_eos/monitoring/troubles/readers.py"
 MUTANTS = (
     # -- the page: advice -----------------------------------------------------------------------------------
     Mutant(
+        "group-of-a-query-beside-it",
+        "spark_eos/monitoring/places.py",
+        "    return groups - {\n",
+        "    return groups or {\n",
+        "the page has a Spark query twice, once as an empty group that is late",
+        ("tests/extensions/ui/test_troubles.py",),
+    ),
+    Mutant(
         "what-is-held-back-is-not-told",
         _GROUPS_PAGE,
         "        held += 0 if part is None else part.end - part.last_stable_offset",

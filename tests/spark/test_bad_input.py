@@ -260,7 +260,8 @@ def test_a_data_file_that_was_cut_off_is_named(spark, log):
 def test_a_data_file_that_is_gone_is_named(spark, log):
     (file,) = data_files(log)
     file.unlink()
-    refused(lambda: read(spark, log, subscribe="flights").collect(), file.name)
+    told = [file.name, "It is missing: it holds flights-0, offset", "Put it back from a backup"]
+    refused(lambda: read(spark, log, subscribe="flights").collect(), *told)
 
 
 # -- Writing ---------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import ObjectNotFoundError, UnknownTopicOrPartitionError
+from spark_eos.log.data.missing import error_of_missing
 from spark_eos.log.data.planner import Fetch, end_offset, partition_of, plan
 from spark_eos.log.data.records import Records
 from spark_eos.log.log import Log
@@ -116,14 +117,14 @@ class PartitionState:
         fetch = self.planned[0]
         try:
             self._records = read(self.topic, fetch)
-        except ObjectNotFoundError:
+        except ObjectNotFoundError as error:
             # Its records were deleted or rewritten since it was planned. If not, the log lacks a file.
             state = self._newer = self._log.follow()
             self.check_topic(state)
             self.seek(fetch.offset)
             self._plan(state)
             if self.planned and self.planned[0].file == fetch.file:
-                raise
+                raise error_of_missing(self._log, fetch, error, "") from error
             return self._load(state, read)
         self.planned.popleft()
         self.position, self._next = fetch.offset, fetch.next_offset

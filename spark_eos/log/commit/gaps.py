@@ -1,6 +1,6 @@
-"""Gaps in the chain of entries: an entry that is missing though later ones are there.
+"""Gaps in the chain of entries: entries that are missing though later ones are there.
 
-No entry is put after one that is not durable (docs/design/0002), so entries beyond a gap tell that there was one in
+No entry is put after one that is not durable (docs/design/0002), so entries beyond a gap tell that there were some in
 it.
 """
 
@@ -24,38 +24,61 @@ _LOOK_BEYOND = 16
 
 
 def check_no_gap(store: Store, state: State, follow: Callable[[], State], clock: Clock, retry: Retry) -> None:
-    """Raise `CorruptRecordError` if entries go on after ``state``, the end: one of the chain has been removed.
+    """Raise `CorruptRecordError` if entries go on after ``state``, the end: some of the chain have been removed.
 
-    ``follow`` reads on to the end. A network file system may go on for a while not to show the missing entry, so
+    ``follow`` reads on to the end. A network file system may go on for a while not to show a missing entry, so
     this waits up to the deadline of ``retry``.
     """
     deadline, attempt = clock.monotonic() + retry.deadline_s, 0
-    while (beyond := _beyond(store, state)) is not None:
-        end, missing = state.seq, paths.entry(state.seq + 1, state.entries_per_folder)
+    beyond = _beyond(store, state)
+    while beyond is not None:
+        end, told = state.seq, _told(store, state, beyond)
         state = follow()
         if state.seq != end:
+            beyond = _beyond(store, state)
             continue
         if clock.monotonic() >= deadline:
             raise CorruptRecordError(
-                f"{store.url}/{missing} is missing, though {beyond} is there: it was removed, and what it held "
-                "is lost, with all after it. Put it back from a copy; nothing was changed"
+                f"{told}. What was removed is lost, with all after it. Put it back from a copy; nothing was changed"
             )
         if not attempt:
             _LOG.warning(
-                "%s/%s is missing, though %s is there: waiting up to %d s, as a network file system may go on for a "
-                "while not to show it",
-                *(safe_url(store.url), missing, beyond, retry.deadline_s),
+                "%s: waiting up to %d s, as a network file system may go on for a while not to show it",
+                *(told, retry.deadline_s),
             )
         clock.sleep(retry.wait_s(attempt, clock))
         attempt += 1
 
 
-def _beyond(store: Store, state: State) -> str | None:
-    """An entry that is there though the one after the end is not. Only the next one is asked for by a request."""
+def listed_beyond(store: Store, end: int) -> int | None:
+    """The first entry that is listed behind the one after entry ``end``; None if there is no gap.
+
+    It is for logs without a snapshot. A new one has few entries to list. One that has lost its snapshot may have lost
+    all names before it, too: then only entry 0 and the entries after the snapshot are left, and it looks empty.
+    """
+    seqs = (paths.entry_seq(info.name) for info in store.list(paths.ENTRIES))
+    return min((seq for seq in seqs if seq is not None and seq > end + 1), default=None)
+
+
+def _beyond(store: Store, state: State) -> int | None:
+    """An entry that is there though the one after the end is not. In an old log one request asks for the next one."""
     end = state.seq
+    if end < state.snapshot_interval:
+        return listed_beyond(store, end)
     for seq in range(end + 2, end + (_LOOK_BEYOND if store.requests_are_free else 3)):
         with suppress(ObjectNotFoundError):
-            name = paths.entry(seq, state.entries_per_folder)
-            store.size(name)
-            return name
+            store.size(paths.entry(seq, state.entries_per_folder))
+            return seq
     return None
+
+
+def _told(store: Store, state: State, beyond: int) -> str:
+    first, last, then = (
+        paths.entry(seq, state.entries_per_folder) for seq in (state.seq + 1, beyond - 1, beyond)
+    )
+    url = safe_url(store.url)
+    if first == last:
+        return f"{url}/{first} is missing, though {then} is there"
+    text = f"{url}/{first} and the entries up to {last} are missing, though {then} is there"
+    # Entries are retired because a snapshot stands for them.
+    return f"{text}, or the snapshot that stood for them is" if state.seq == 0 else text

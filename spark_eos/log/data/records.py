@@ -97,8 +97,13 @@ def read(store: Readable, topic: Topic, fetch: Fetch, columns: Collection[str] |
     try:
         return _read(store, topic, fetch, columns)
     except CorruptRecordError:
-        _DAMAGE[store.url] += 1
+        note_damage(store.url)
         raise
+
+
+def note_damage(url: str) -> None:
+    """A read of the log at ``url`` has met damage."""
+    _DAMAGE[url] += 1
 
 
 def _read(store: Readable, topic: Topic, fetch: Fetch, columns: Collection[str] | None) -> Records:

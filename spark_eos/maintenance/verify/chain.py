@@ -8,6 +8,7 @@ from enum import IntEnum
 from spark_eos.errors import CorruptRecordError, DivergedLogError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.commit.closing import is_closing
+from spark_eos.log.commit.gaps import listed_beyond
 from spark_eos.log.handle.unfinished import not_a_log
 from spark_eos.log.snapshots.derived import create_idempotent
 from spark_eos.log.snapshots.index_store import IndexPageStore
@@ -64,7 +65,7 @@ class Chain:
         """The state after the last entry that could be applied. Raises `NotALogError`."""
         stored = self._snapshots()
         self._per_folder = self._folder_size(stored)
-        self._end = self._find_end(max(stored, default=0))
+        self._end = self._find_end(max(stored, default=0), has_snapshot=bool(stored))
         if self._is_closing(self._end):
             self._notes.add(
                 Verdict.NOTE,
@@ -124,7 +125,7 @@ class Chain:
             raise not_a_log(self._store)
         return 0
 
-    def _find_end(self, low: int) -> int:
+    def _find_end(self, low: int, *, has_snapshot: bool) -> int:
         """The last entry that is there, as of now."""
         while True:
             step = 1
@@ -135,7 +136,7 @@ class Chain:
                 middle = (low + high) // 2
                 low, high = (middle, high) if self._exists(middle) else (low, middle)
             beyond = (low + gap for gap in range(2, _LOOK_BEYOND) if self._exists(low + gap))
-            later = next(beyond, None)
+            later = next(beyond, None) if has_snapshot else listed_beyond(self._store, low)
             if later is None:
                 return low
             low = later
@@ -287,13 +288,22 @@ class Chain:
         return first < seq < last and self._slot(seq - 1) is self._slot(seq + 1) is _Slot.GONE
 
     def _only_decode(self, first: int, last: int) -> None:
-        """Look whether entries that cannot be applied here are whole."""
-        for seq in range(first, last + 1):
+        """Look whether entries that cannot be applied here are whole. Missing ones in a row are one finding."""
+        missing = 0
+        for seq in range(first, last + 2):
             self._notes.at("entries", seq, self._end)
-            entry, problem = self._read(seq)
+            entry, problem = self._read(seq) if seq <= last else (None, "")
+            if problem == "is missing":
+                missing += 1
+                continue
+            if missing:
+                name, until = self._name(seq - missing), self._name(seq - 1)
+                told = "is missing" if missing == 1 else f"and those up to {until} are missing"
+                self._notes.wrong(name, told, _FROM_A_COPY)
+                missing = 0
             if entry is not None:
                 self._notes.summary.entries += 1
-            elif problem != "is empty":
+            elif problem not in {"", "is empty"}:
                 self._notes.wrong(self._name(seq), problem, _FROM_A_COPY)
 
     # -- Snapshots --------------------------------------------------------------------------------------

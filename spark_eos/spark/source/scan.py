@@ -15,9 +15,11 @@ from pyspark.sql.datasource import InputPartition
 from spark_eos.errors import ObjectNotFoundError, SchemaMismatchError
 from spark_eos.log.data.arrow import constant_array
 from spark_eos.log.data.layout import normalise_type
+from spark_eos.log.data.missing import error_of_missing
 from spark_eos.log.data.planner import Fetch
 from spark_eos.log.data.records import Records
 from spark_eos.log.data.task_io import TaskStorage
+from spark_eos.log.log import Log
 from spark_eos.log.selection.columns import place_column
 from spark_eos.protocol.state import Topic
 from spark_eos.spark.sink.proof import Part, Plan, Read, note_read
@@ -150,11 +152,14 @@ def read_task(
             try:
                 records = read(fetch)
             except ObjectNotFoundError as error:
-                raise ObjectNotFoundError(
-                    f"{error}. It was there when this read was planned: its records were deleted or rewritten "
+                raise error_of_missing(
+                    Log.open(task.stage.url, settings=task.stage.settings),
+                    fetch,
+                    error,
+                    "It was there when this read was planned: its records were deleted or rewritten "
                     "since, and it went when file.delete.delay.ms of its topic was over. A stream plans again when it "
                     "is started again. A DataFrame or view does not, whatever is called on it: make it again, with "
-                    "spark.read...load(). If tasks take that long, raise file.delete.delay.ms"
+                    "spark.read...load(). If tasks take that long, raise file.delete.delay.ms",
                 ) from error
             arrays = None if options is None else decoded(options, topic, fetch, records, columns)
             if arrays is None:

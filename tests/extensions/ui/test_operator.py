@@ -199,7 +199,7 @@ def test_every_view_by_keyboard(hands, trouble):
     hands.is_in("Groups and queries")  # Entries of the view before name the group, too.
     hands.use(HOSTILE)
     hands.is_in(HOSTILE)
-    hands.sees("and has no members; start its consumers again.")
+    hands.sees("and has no members; start its consumers again; if they end again")
     hands.to("Keys")
     hands.press("Enter")
     hands.page.get_by_role("dialog").wait_for()

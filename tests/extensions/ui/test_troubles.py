@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_eos import Admin, Log, Producer
+from spark_eos import Admin, Log, Producer, TopicPartition
 from spark_eos.monitoring.status import Space, status_of
 from spark_eos.storage import MemoryStore
 from tests.extensions.ui.asking import Asking
@@ -49,6 +49,25 @@ def test_little_space(log):
     assert [one.name for one in expected] == ["little space"]
     (shown,) = asking("overview")["attention"]
     assert (shown["text"], shown["to"], shown["level"]) == (expected[0].text, "storage", "note")
+
+
+def test_the_group_of_a_query_is_told_as_the_query(log):
+    """As `eoslog status`, `eoslog lag` and the metrics do: the page had one reader twice, as an empty group that is late."""
+    Admin(log).create_topic("sales", 1)
+    with Producer(log) as producer:
+        for _ in range(3):
+            producer.send("orders", b"x")
+            producer.send("sales", b"x")
+    micro_batch(log, "orders", 1)
+    asking = Asking(log)
+    overview = asking("overview")
+    assert (overview["groups"], overview["lag"], overview["queries"], overview["query_lag"]) == (0, 0, 1, 2)
+    assert [(row["kind"], row["name"]) for row in asking("groups")["rows"]] == [("query", "copy")]
+    # What the group has committed beside the query is nobody else's.
+    Admin(log).alter_group_offsets("copy", {TopicPartition("sales", 0): 0})
+    overview = asking("overview")
+    assert (overview["groups"], overview["queries"]) == (1, 1)
+    assert [row["kind"] for row in asking("groups")["rows"]] == ["group", "query"]
 
 
 def test_a_query_whose_topic_was_deleted_leads_to_the_query(log):

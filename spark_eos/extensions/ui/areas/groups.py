@@ -14,6 +14,7 @@ from spark_eos.extensions.ui.areas.troubles import commands, lags_now, troubles
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Answer, Question, page
 from spark_eos.monitoring.lag import Lag, totals
+from spark_eos.monitoring.places import consumer_groups
 from spark_eos.protocol.state import Group, State
 from spark_eos.protocol.types import TopicPartition
 
@@ -33,7 +34,7 @@ def groups(follower: Follower, question: Question) -> Answer:
     substring = question.text("filter", "").casefold()
     kind = question.choice("kind", ("all", "group", "query"))
     sort = question.choice("sort", ("lag", "name"))
-    readers = [("group", name) for name in {*state.groups, *state.offsets}] if kind != "query" else []
+    readers = [("group", name) for name in consumer_groups(state)] if kind != "query" else []
     readers += [("query", name) for name in state.queries] if kind != "group" else []
     readers = [reader for reader in readers if substring in reader[1].casefold()]
     lags = {"group": series.group_lags, "query": series.query_lags}

@@ -7,6 +7,7 @@ from spark_eos.extensions.ui.areas.health import job_of
 from spark_eos.extensions.ui.areas.troubles import as_found, troubles
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Answer, Question
+from spark_eos.monitoring.places import consumer_groups
 from spark_eos.protocol.rules.notes import VERIFY, noted_ms
 from spark_eos.protocol.state import State
 
@@ -34,20 +35,20 @@ def overview(follower: Follower, _: Question) -> Answer:
     """The log at a glance."""
     state, series, now_ms = follower.state, follower.series, follower.now_ms()
     started = [state.producers[producer_id].started_ms for producer_id in state.open_transactions]
-    totals = series.totals.values()
+    totals, readers = series.totals.values(), consumer_groups(state)
     return {
         **pulse(follower),
         "log_id": state.log_id,
         "partitions": sum(topic.partitions for topic in state.topics.values()),
         "offsets": sum(total.offsets for total in totals),
         "held": sum(total.held for total in totals),
-        "groups": len({*state.groups, *state.offsets}),
+        "groups": len(readers),
         "queries": len(state.queries),
         "publications": len(state.publications),
         "oldest_ms": max(now_ms - min(started), 0) if started else None,
         "rates": points(series.log_rates()),
         "entry_rates": spark(series.entry_rates()),
-        "lag": max(series.group_lags.values(), default=0),
+        "lag": max((series.group_lags.get(group, 0) for group in readers), default=0),
         "query_lag": max(series.query_lags.values(), default=0),
         "attention": _attention(follower, state),
         # As `eoslog status` says what it has not looked at: that is no trouble.
