@@ -48,6 +48,14 @@ def test_every_extra_has_a_program():
     assert {f"extras/{path.stem}" for path in found} == {*PROGRAMS}
 
 
+def test_what_names_a_missing_extra_is_up_to_date():
+    """The program needs an environment of its own (`--all`); its names do not."""
+    text = (Path(__file__).parent / "programs" / "missing.py").read_text("utf-8")
+    named = re.findall(r'^ +(?:f?"[^\n]*": |\(extra\()"([a-z-]+)"', text, re.MULTILINE)
+    assert len(named) > 20
+    assert {*named} <= {*EXTRAS}
+
+
 def test_every_extra_is_in_the_page():
     page = (ROOT / "docs/guide/install.md").read_text("utf-8")
     assert re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE) == EXTRAS

@@ -65,7 +65,7 @@ COMMANDS = {
     "tables create log --name t --topic orders": "tables",
     "tables create log --name t --topic orders --format iceberg --config catalog=c --config namespace=n": "tables",
     "topics s3://bucket/log": "objectstore",
-    "topics create log t --config value.format=json --config value.schema={}": "json-schema",
+    "topics create log t --config value.format=json --config value.schema={}": "value-formats",
     "topics create new t --command-config keys": "encryption",
     f"mirror in log {MIRROR}": "mirror",
     f"mirror in new {MIRROR}": "mirror",
