@@ -47,7 +47,7 @@ def places(state: State) -> Iterator[Place]:
 
 
 def consumer_groups(state: State) -> set[str]:
-    """The groups of consumers. A group in which only a Spark query commits is none: it is told as the query."""
+    """The groups of consumers. Where only a Spark query commits there is the query, and no group."""
     of_queries = {
         (place.group, place.topic, place.key[1])
         for name, query in state.queries.items()
