@@ -19,10 +19,10 @@ from spark_eos.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from spark_eos.log.data.missing import error_of_missing
 from spark_eos.log.data.planner import Fetch, end_offset, partition_of, plan
 from spark_eos.log.data.records import offset_for_time
 from spark_eos.log.data.task_io import reading_ahead
+from spark_eos.log.handle.missing import error_of_missing
 from spark_eos.log.log import Log
 from spark_eos.log.selection.columns import place_column, place_names
 from spark_eos.log.selection.units import whole_cut

@@ -47,7 +47,7 @@ def places(state: State) -> Iterator[Place]:
 
 
 def consumer_groups(state: State) -> set[str]:
-    """The groups, but those of which nothing is left beside the offsets of Spark queries: these are told as queries."""
+    """The groups of consumers. Where only a Spark query commits there is the query, and no group."""
     of_queries = {
         (place.group, place.topic, place.key[1])
         for name, query in state.queries.items()

@@ -248,7 +248,7 @@ MUTANTS = (
     ),
     Mutant(
         "missing-file-is-an-old-plan",
-        "spark_eos/log/data/missing.py",
+        "spark_eos/log/handle/missing.py",
         "        if row is not None and row.file is not None and row.file.name == fetch.file.name:",
         "        if False:",
         "who reads a file that was removed by hand is told to read it again",

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import ObjectNotFoundError, UnknownTopicOrPartitionError
-from spark_eos.log.data.missing import error_of_missing
 from spark_eos.log.data.planner import Fetch, end_offset, partition_of, plan
 from spark_eos.log.data.records import Records
+from spark_eos.log.handle.missing import error_of_missing
 from spark_eos.log.log import Log
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import TopicPartition

@@ -164,8 +164,8 @@ def behind(
 def _advice_of_query(*, stands: bool) -> str:
     if stands:
         return (
-            "it has ended or hangs: look into its driver's log, and start it again on its checkpoint. If it is meant to run "
-            "less often, raise the log's health.lag.max.ms"
+            "it has ended or hangs: look into its driver's log, and start it again on its checkpoint. If it is meant "
+            "to run less often, raise the log's health.lag.max.ms"
         )
     return "it runs: give it more cores, or larger micro-batches"
 
@@ -173,8 +173,8 @@ def _advice_of_query(*, stands: bool) -> str:
 def _advice_of_group(members: int, silent_count: int, *, stands: bool) -> str:
     if not members:
         return (
-            "start its consumers again; if they end again, their logs say at which record. A group that is done with is "
-            "deleted: eoslog groups delete"
+            "start its consumers again; if they end again, their logs say at which record. A group that is done with "
+            "is deleted: eoslog groups delete"
         )
     if silent_count:
         silent_members = f"{silent_count:,} of its {members:,} members"

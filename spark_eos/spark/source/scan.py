@@ -15,10 +15,10 @@ from pyspark.sql.datasource import InputPartition
 from spark_eos.errors import ObjectNotFoundError, SchemaMismatchError
 from spark_eos.log.data.arrow import constant_array
 from spark_eos.log.data.layout import normalise_type
-from spark_eos.log.data.missing import error_of_missing
 from spark_eos.log.data.planner import Fetch
 from spark_eos.log.data.records import Records
 from spark_eos.log.data.task_io import TaskStorage
+from spark_eos.log.handle.missing import error_of_missing
 from spark_eos.log.log import Log
 from spark_eos.log.selection.columns import place_column
 from spark_eos.protocol.state import Topic

@@ -52,7 +52,7 @@ def test_little_space(log):
 
 
 def test_the_group_of_a_query_is_told_as_the_query(log):
-    """As `eoslog status`, `eoslog lag` and the metrics do: the page had one reader twice, as an empty group that is late."""
+    """As `status`, `lag` and the metrics tell it: the page had one reader twice, once as an empty group."""
     Admin(log).create_topic("sales", 1)
     with Producer(log) as producer:
         for _ in range(3):

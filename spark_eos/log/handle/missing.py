@@ -25,8 +25,8 @@ def error_of_missing(
             last = fetch.next_offset - 1
             offsets = f"offset {last}" if last == fetch.offset else f"offsets {fetch.offset} to {last}"
             return CorruptRecordError(
-                f"{error}. It is missing: it holds {fetch.topic}-{fetch.partition}, {offsets}. Somebody, or another "
-                "program, has removed it. Put it back from a backup or a copy, under its own name; eoslog verify "
+                f"{error}. It is missing: it holds {fetch.topic}-{fetch.partition}, {offsets}. It was removed by hand, "
+                "or by another program. Put it back from a backup or a copy, under its own name; eoslog verify "
                 "names all that is missing"
             )
     return ObjectNotFoundError(f"{error}. {planned}")
