@@ -62,7 +62,12 @@ def verify(
                 remedy = f"; {finding.remedy}" if finding.remedy else ""
                 print(f"{finding.verdict.value}: {finding.name}: {finding.text}{remedy}")
 
-        summary = check(url, show, repair=repair, quick=quick, progress=progress.count, settings=settings)
+        try:
+            summary = check(url, show, repair=repair, quick=quick, progress=progress.count, settings=settings)
+        except KeyboardInterrupt:
+            progress.clear()
+            print("eoslog: stopped by SIGINT: the rest of the log was not looked at", file=sys.stderr)
+            raise
     if as_json:
         counts = {verdict.value: count for verdict, count in summary.found.items()}
         print_json({**asdict(summary), "found": counts, "quick": quick})

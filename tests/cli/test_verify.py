@@ -10,6 +10,8 @@ from spark_eos import Producer
 from spark_eos.cli.command import main
 from spark_eos.log import paths
 from spark_eos.log.log import Log
+from spark_eos.maintenance.verify import verify as module
+from spark_eos.maintenance.verify.report import Finding, Verdict
 from spark_eos.monitoring.status import status_of
 from spark_eos.protocol.rules.notes import VERIFY, is_damaged, noted_ms
 from verification.retiring import RETIRED_AT_ONCE
@@ -42,6 +44,23 @@ def test_a_sound_log(log, capsys):
         "wrong: 0, repaired: 0, note: 0",
     ]
     assert err == ""
+
+
+def test_an_interrupted_check_says_that_it_is_not_whole(log, monkeypatch, capsys):
+    """Without a word it looked like one that found nothing."""
+
+    def interrupted(_url, show, **_options):
+        show(Finding(Verdict.NOTE, "one", "is there"))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "verify", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main(("verify", log.url, "--note"))
+    assert ended.value.code == 130
+    out, err = capsys.readouterr()
+    assert out == "note: one: is there\n"
+    assert err == "eoslog: stopped by SIGINT: the rest of the log was not looked at\n"
+    assert noted_ms(log.follow(), VERIFY) is None
 
 
 def test_findings_and_the_exit_status(log, capsys):
