@@ -92,7 +92,7 @@ def _value_of(part: Any, column: Callable[[str], Any]) -> Any:
     if not isinstance(part, Call):
         return part
     function = getattr(pc, part.function)
-    values = [_value_of(one, column) for one in part.of]
+    values = [_value_of(argument, column) for argument in part.of]
     return reduce(function, values) if len(values) > 1 else function(*values)
 
 
@@ -102,12 +102,12 @@ def parsed(text: str, topic: str, schema: pa.Schema, *, remedy: str = "") -> Fil
     ``remedy`` is said of a column that is not there. Raises `InvalidRequestError`, naming the column, or the place.
     """
     parser = _Parser(topic, schema, text, remedy)
-    found = Filter(parser.whole(), tuple(parser.fields.values()))
+    row_filter = Filter(parser.whole(), tuple(parser.fields.values()))
     try:
-        found.apply(pa.Table.from_batches([], pa.schema(found.fields)))
+        row_filter.apply(pa.Table.from_batches([], pa.schema(row_filter.fields)))
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidRequestError(f"the filter {text!r} does not fit topic {topic!r}: {error}") from None
-    return found
+    return row_filter
 
 
 class _Token(NamedTuple):

@@ -372,6 +372,20 @@ def test_chosen_columns(engine, columns):
     assert (whole["n"], whole["_key"], whole["_headers"]) == (7, b"k", [{"key": "h", "value": b"1"}])
 
 
+@pytest.mark.parametrize(
+    "text", ["n = 7", "_key = 'k' AND t = 'x'", "_offset = 1 AND _timestamp > '1970-01-01T00:00:01.5'"]
+)
+def test_a_filter_of_decoded_columns(engine, text):
+    """It may name columns that the rows do not have."""
+    Admin(engine.bench.log).create_topic("in", config=avro())
+    with Producer(engine.bench.log) as producer:
+        producer.send("in", {"n": 1, "t": "x"}, timestamp_ms=1_000)
+        producer.send("in", {"n": 7, "t": "x"}, key="k", timestamp_ms=2_000)
+        producer.send("in", {"n": 2, "t": "k"}, key="k", timestamp_ms=2_000)
+    assert engine.read(subscribe="in", where=text, columns="t")[0] == [{"t": "x"}]
+    assert engine.read(subscribe="in", where=text)[0] == [{"n": 7, "t": "x"}]
+
+
 def test_dead_letters_of_a_topic_that_the_write_creates(bench, spark):
     frame = spark.createDataFrame([(None, "a"), (2, "b")], "n int, t string")
     for topic in ("made", "made"):
