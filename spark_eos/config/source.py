@@ -247,6 +247,15 @@ SOURCE = Table(
         default_text="all",
     ),
     _option(
+        "where",
+        Text("a filter such as price >= 5 AND \"from\" = 'JFK'"),
+        None,
+        "Rows for which this filter is not true do not leave the tasks. It may name all columns that `columns` takes.",
+        _TOPICS,
+        origin="eoslog",
+        default_text="all rows",
+    ),
+    _option(
         "filterPushdown",
         Boolean(),
         False,

@@ -74,6 +74,7 @@ class SourceOptions:
     include_headers: bool = False
     include_metadata: bool = False
     columns: tuple[str, ...] | None = None
+    where: str | None = None
     filter_pushdown: bool = False
     isolation_level: Isolation = Isolation.READ_COMMITTED
     whole_transactions: bool = False
@@ -349,6 +350,7 @@ def _selection(options: OptionReader, problems: Problems) -> SourceOptions:
         include_metadata=options["includeMetadata"],
         row_format=options["row.format"],
         mode=options["mode"],
+        where=options["where"],
         schema_registry_url=options["schema.registry.url"],
         schema_registry_basic_auth_user_info=options["schema.registry.basic.auth.user.info"],
         fail_on_data_loss=options["failOnDataLoss"],

@@ -16,7 +16,8 @@ from spark_eos.protocol.schema_versions import differences
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.host import host
 from spark_eos.spark.schema import kafka_schema, typed_schema
-from spark_eos.spark.source.values import check_free, codec_for, value_columns
+from spark_eos.spark.source.values import all_columns, check_free, codec_for, value_columns
+from spark_eos.spark.source.where import Where, filter_of
 from spark_eos.spark.types import same_types
 
 if TYPE_CHECKING:
@@ -64,22 +65,19 @@ def selected_partitions(
 
 
 def source_schema(options: SourceOptions) -> StructType:
-    """The columns of the rows; all topics of one source must have the same ones."""
-    log = host().log(options.path, options.settings)
-    past = shown_past(options, log)
-    state = log.state if past is None else past.state
-    # A query that may go on without a deleted topic has to know its columns first.
-    gone_topics = () if options.fail_on_data_loss else options.named_topics
-    names = sorted({at.topic for at in selected_partitions(options, state, gone_topics)})
-    schemas = {name: schema_of(state.topics[name]) for name in names}
-    decoded = [name for name in names if codec_for(options, state.topics[name]) is not None]
+    """The columns of the rows; all topics of one source must have the same ones, and those of option ``where``."""
+    topics = _shown_topics(options)
+    where_filter(options)
+    names = [*topics]
+    schemas = {name: schema_of(topic) for name, topic in topics.items()}
+    decoded = [name for name in names if codec_for(options, topics[name]) is not None]
     if options.columns is not None:
         if names and not decoded:
             _check_undecoded(options, schemas[names[0]])
-        return _chosen_of_all(options, options.columns, {name: state.topics[name] for name in names})
+        return _chosen_of_all(options, options.columns, topics)
     for name in names[1:]:
         if decoded:
-            same = _columns(options, state.topics[name]) == _columns(options, state.topics[names[0]])
+            same = _columns(options, topics[name]) == _columns(options, topics[names[0]])
         else:
             same = same_types(schemas[name], schemas[names[0]])
         if not same:
@@ -90,7 +88,7 @@ def source_schema(options: SourceOptions) -> StructType:
     if not names:
         return kafka_schema(include_headers=options.include_headers)
     if decoded:
-        return _columns(options, state.topics[names[0]])
+        return _columns(options, topics[names[0]])
     _check_undecoded(options, schemas[names[0]])
     if schemas[names[0]] is None and options.include_metadata:
         raise ConfigError(
@@ -99,7 +97,36 @@ def source_schema(options: SourceOptions) -> StructType:
         )
     if schemas[names[0]] is not None and options.include_headers:
         raise ConfigError("option includeHeaders: a topic with a schema has no headers. Leave it out")
-    return _columns(options, state.topics[names[0]])
+    return _columns(options, topics[names[0]])
+
+
+def where_filter(options: SourceOptions, schema: StructType | None = None) -> Where | None:
+    """The filter of option ``where``. ``schema`` is that of the query, which JSON values without one need.
+
+    Raises `ConfigError`, `SchemaMismatchError`.
+    """
+    if options.where is None:
+        return None
+    columns = {name: _all_columns(options, topic, schema) for name, topic in _shown_topics(options).items()}
+    return filter_of(options.where, columns or {"(none is selected yet)": kafka_schema(include_headers=True)})
+
+
+def _all_columns(options: SourceOptions, topic: Topic, schema: StructType | None) -> StructType:
+    """What option ``columns`` could choose from; of JSON values without a schema, what the user gave."""
+    if schema is not None and check_free(options, topic, schema):
+        return schema
+    return _columns(all_columns(options), topic)
+
+
+def _shown_topics(options: SourceOptions) -> dict[str, Topic]:
+    """The topics that are selected, by name, as of the moment that is read."""
+    log = host().log(options.path, options.settings)
+    past = shown_past(options, log)
+    state = log.state if past is None else past.state
+    # A query that may go on without a deleted topic has to know its columns first.
+    gone_topics = () if options.fail_on_data_loss else options.named_topics
+    names = sorted({at.topic for at in selected_partitions(options, state, gone_topics)})
+    return {name: state.topics[name] for name in names}
 
 
 def _chosen_of_all(options: SourceOptions, names: tuple[str, ...], topics: dict[str, Topic]) -> StructType:
@@ -202,9 +229,11 @@ class ColumnCheck:
     each topic must have at least these.
     """
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+    def __init__(self, options: SourceOptions, schema: StructType, where: Where | None = None) -> None:
         self._options = options
         self._schema = schema
+        self._filtered = () if where is None else where.columns
+        """The columns that option ``where`` names."""
         self._fitting: Mapping[str, tuple[int, object]] = {}
         """The version of the schema, and the settings, with which each topic was last found to fit, by its id."""
 
@@ -226,8 +255,9 @@ class ColumnCheck:
 
     def _check(self, topic: Topic, *, whole: bool) -> None:
         columns = _columns(self._options, topic)
-        own = {field.name: field.dataType for field in columns}
-        query_types = {field.name: field.dataType for field in self._schema}
+        available = _columns(all_columns(self._options), topic) if self._filtered else columns
+        own = {field.name: field.dataType for field in available}
+        query_types = {field.name: field.dataType for field in (*self._filtered, *self._schema)}
         changes = self._changes(topic, self._fitting.get(topic.topic_id, (None,))[0], whole=whole)
         problems = [f"it has no column {name!r}" for name in query_types if name not in own]
         problems += [
@@ -238,10 +268,12 @@ class ColumnCheck:
         problems += [
             f"its column {field.name!r} may be null now"
             for field in columns
-            if field.nullable and field.name in query_types and not self._schema[field.name].nullable
+            if field.nullable and field.name in self._schema.names and not self._schema[field.name].nullable
         ]
         if whole:
-            problems += [f"its column {name!r} would be dropped" for name in own if name not in query_types]
+            problems += [
+                f"its column {name!r} would be dropped" for name in columns.names if name not in query_types
+            ]
         if not problems and not changes:
             return
         # The names and the types may be the same again, but of other columns.
@@ -271,7 +303,7 @@ class ColumnCheck:
             return []
         before, after = fields_of(topic.schemas[since - 1]).fields, fields_of(topic.schemas[-1]).fields
         if not whole:
-            names = {*self._schema.names}
+            names = {*self._schema.names, *(field.name for field in self._filtered)}
             before = tuple(field for field in before if field.name in names)
             ids = {field.field_id for field in before}
             after = tuple(field for field in after if field.field_id in ids)

@@ -11,8 +11,59 @@ _FILTER, _PUSHED = "spark_eos/log/selection/row_filter.py", "spark_eos/spark/sou
 _OF_COLUMNS = ("tests/log/test_projection.py",)
 _OF_FILTERS = ("tests/log/test_row_filter.py",)
 _OF_PUSHED = ("tests/spark/test_pushdown.py", "-k", "not on_spark and not spark_reads and not spark_says")
+_EXPRESSION, _OF_EXPRESSIONS = "spark_eos/log/selection/expression.py", ("tests/log/test_expression.py",)
+_WHERE = "spark_eos/spark/source/where.py"
+_OF_WHERE = ("tests/spark/test_where.py", "-k", "not on_spark and not of_spark")
 
 MUTANTS = (
+    Mutant(
+        "nan-compares-with-nothing",
+        _EXPRESSION,
+        'if sign.text[0] == ">" and pa.types.is_floating(field.type):',
+        "if False:",
+        "a filter leaves out NaN where Spark's own keeps it",
+        _OF_EXPRESSIONS,
+    ),
+    Mutant(
+        "times-in-filters-cut-off",
+        _EXPRESSION,
+        "(parse_time(text) - _EPOCH) // timedelta(microseconds=1)",
+        "(parse_time(text) - _EPOCH) // timedelta(milliseconds=1) * 1000",
+        "a filter by time chooses other records than its text says",
+        _OF_EXPRESSIONS,
+    ),
+    Mutant(
+        "filters-of-a-source-not-applied",
+        "spark_eos/spark/source/scan.py",
+        "                table = row_filter.apply(table)\n",
+        "                pass\n",
+        "rows that option where excludes come to Spark",
+        _OF_WHERE,
+    ),
+    Mutant(
+        "columns-of-a-filter-may-change",
+        "spark_eos/spark/topics.py",
+        "        self._filtered = () if where is None else where.columns\n",
+        "        self._filtered = ()\n",
+        "a running query filters by another column of the same name",
+        _OF_WHERE,
+    ),
+    Mutant(
+        "collated-texts-compared-as-bytes",
+        _WHERE,
+        "            if type_.startswith(_COLLATED):\n",
+        "            if False:\n",
+        "a filter leaves out texts that are equal in Spark",
+        _OF_WHERE,
+    ),
+    Mutant(
+        "one-filter-for-columns-of-two-types",
+        _WHERE,
+        "        if _types(filters[topic]) != _types(filters[first]):\n",
+        "        if False:\n",
+        "values of one topic are compared with values of the type of another one",
+        _OF_WHERE,
+    ),
     Mutant(
         "times-of-a-batch-made-up",
         _RECORDS,

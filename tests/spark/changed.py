@@ -370,6 +370,25 @@ def _(q):
 
 
 @change(
+    STREAM,
+    "where",
+    "another filter",
+    "what the next micro-batches read is filtered by it; nothing is read again",
+)
+def _(q):
+    q.run({"where": "value IN ('3', '4')"})
+    q.fill(10, 20)
+    q.run({"where": "value > '4'"})
+    assert q.out() == [3, 4]
+    q.fill(50, 60)
+    q.run({"where": "value = '55' OR value = '3'"})
+    assert q.out() == [3, 4, 55]
+    q.forget_last_commit()
+    q.run()
+    assert q.out() == [3, 4, 55]
+
+
+@change(
     STREAM, "isolation.level", "read_committed → read_uncommitted", "records of open transactions are read"
 )
 def _(q):
@@ -820,6 +839,13 @@ def _(q):
     assert q.columns(columns="offset,value") == ["offset", "value"]
     with q.refuses("columns names 'nope'"):
         q.read(columns="nope")
+
+
+@change(BATCH, "where", "a filter", "there are the rows that it is true of")
+def _(q):
+    assert [row["value"] for row in q.read(where="value IN ('3', '4')")[0]] == [b"3", b"4"]
+    with q.refuses("option where=.*no column 'nope'"):
+        q.read(where="nope = 1")
 
 
 @change(BATCH, "filterPushdown", "false → true", "a filter's rows alone are read; a second filter is refused")

@@ -53,6 +53,8 @@ def test_batch_stream_discovery_and_errors(tmp_path):
     if is_here("value_formats"):
         assert told["avro"] == ["pears"]
     assert told["sql"] == 2
+    assert told["where"] == [["Ada"]]
+    assert "topic 'people' has no column 'nmae'" in told["no filter"]
     assert told["filter of columns"] == [[3, "Ada", 0]]
     assert "option filterPushdown: this DataFrame was read with the filter" in told["second filter"]
     assert told["complete"] == ["100"]

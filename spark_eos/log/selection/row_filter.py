@@ -45,6 +45,11 @@ class RowFilter:
         """The columns that the expression names."""
         self._mask(schema.empty_table())
 
+    @property
+    def fields(self) -> list[pa.Field]:
+        """The columns that the expression names, with their types."""
+        return [self._schema.field(name) for name in self.columns]
+
     def narrowed(self, at: TopicPartition, start: int, end: int) -> tuple[int, int]:
         """The part of offsets ``start`` to ``end - 1`` of a partition that can have rows: empty if there are none.
 

@@ -21,12 +21,14 @@ from spark_eos.spark.schema import arrow_schema
 from spark_eos.spark.source.offset_resolution import wanted_ranges
 from spark_eos.spark.source.scan import read_task, split
 from spark_eos.spark.source.seen import as_readers_see
-from spark_eos.spark.topics import ColumnCheck, check_columns, selected_partitions, shown_past
+from spark_eos.spark.topics import ColumnCheck, check_columns, selected_partitions, shown_past, where_filter
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from spark_eos.log.selection.expression import Filter
+    from spark_eos.log.selection.row_filter import RowFilter
     from spark_eos.spark.options import SourceOptions
 
 
@@ -37,7 +39,9 @@ class EosLogBatchReader(DataSourceReader):
         self._options = options
         check_columns(options, schema)
         self._columns = arrow_schema(schema)
-        self._shapes = ColumnCheck(options, schema)
+        where = where_filter(options, schema)
+        self._filters: list[Filter | RowFilter] = [] if where is None else [where.row_filter]
+        self._shapes = ColumnCheck(options, schema, where)
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks; what is appended after this call is not read."""
@@ -82,4 +86,4 @@ class EosLogBatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
-        return read_task(partition, self._columns, options=self._options)
+        return read_task(partition, self._columns, self._filters, self._options)

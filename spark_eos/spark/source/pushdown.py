@@ -29,14 +29,13 @@ from spark_eos.log.topics import key_columns, schema_of
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.host import host
 from spark_eos.spark.source.batch import EosLogBatchReader
-from spark_eos.spark.source.scan import read_task
 from spark_eos.spark.source.values import codec_for
 from spark_eos.spark.topics import selected_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql.datasource import Filter, InputPartition
+    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
     from spark_eos.protocol.state import Topic
@@ -86,11 +85,8 @@ class EosLogPushdownReader(EosLogBatchReader):
             self._filter = RowFilter(
                 combined, self._columns, is_typed=decodes or bool(topics and topics[0].schemas)
             )
+            self._filters.append(self._filter)
         return filters
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task."""
-        return read_task(partition, self._columns, self._filter, self._options)
 
     def _range(self, at: TopicPartition, start: int, end: int) -> tuple[int, int]:
         return (start, end) if self._filter is None else self._filter.narrowed(at, start, end)

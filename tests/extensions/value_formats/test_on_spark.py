@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import LongType, StructField, StructType
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import ConfigError, SchemaMismatchError
@@ -18,6 +19,7 @@ from spark_eos.protocol.actions import AppendBatches, CommitMicroBatch
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.spark.batch.writer import EosLogBatchWriter
 from spark_eos.spark.options import parse_sink, parse_source
+from spark_eos.spark.source.batch import EosLogBatchReader
 from spark_eos.spark.start import start_query
 from spark_eos.spark.topics import check_columns
 from tests.extensions.value_formats.schemas import EVERY, example, of
@@ -370,6 +372,48 @@ def test_chosen_columns(engine, columns):
     whole = engine.read(subscribe="in", includeMetadata="true", includeHeaders="true")[0][0]
     assert row == {name: whole[name] for name in row}
     assert (whole["n"], whole["_key"], whole["_headers"]) == (7, b"k", [{"key": "h", "value": b"1"}])
+
+
+@pytest.mark.parametrize(
+    "text", ["n = 7", "_key = 'k' AND t = 'x'", "_offset = 1 AND _timestamp > '1970-01-01T00:00:01.5'"]
+)
+def test_a_filter_of_decoded_columns(engine, text):
+    """It may name columns that the rows do not have."""
+    Admin(engine.bench.log).create_topic("in", config=avro())
+    with Producer(engine.bench.log) as producer:
+        producer.send("in", {"n": 1, "t": "x"}, timestamp_ms=1_000)
+        producer.send("in", {"n": 7, "t": "x"}, key="k", timestamp_ms=2_000)
+        producer.send("in", {"n": 2, "t": "k"}, key="k", timestamp_ms=2_000)
+    assert engine.read(subscribe="in", where=text, columns="t")[0] == [{"t": "x"}]
+    assert engine.read(subscribe="in", where=text)[0] == [{"n": 7, "t": "x"}]
+
+
+def test_a_filter_leaves_out_broken_values_unless_it_says_so(engine):
+    """Their columns are null, as behind the source."""
+    Admin(engine.bench.log).create_topic("in", config=avro())
+    with Producer(engine.bench.log) as producer:
+        producer.send("in", {"n": 7, "t": "x"})
+        producer.send("in", value=b"broken")
+    given = {"subscribe": "in", "mode": "PERMISSIVE", "columns": "n"}
+    assert engine.read(where="n = 7 OR n != 7", **given)[0] == [{"n": 7}]
+    assert engine.read(where="n = 8 OR _corrupt_record IS NOT NULL", **given)[0] == [{"n": None}]
+
+
+def test_a_filter_of_json_without_a_schema_is_over_the_columns_that_are_given(bench):
+    Admin(bench.log).create_topic("in", config={"value.format": "json"})
+    with Producer(bench.log) as producer:
+        producer.send("in", {"n": 1, "_offset": 9})
+        producer.send("in", {"n": 7, "_offset": 8})
+    given = {"path": bench.url, "subscribe": "in", "row.format": "typed"}
+    columns = StructType([StructField("n", LongType()), StructField("_offset", LongType())])
+
+    def found(text):
+        reader = EosLogBatchReader(parse_source({**given, "where": text}, streaming=False), columns)
+        return [row for task in reader.partitions() for part in reader.read(task) for row in part.to_pylist()]
+
+    assert found("_offset < 9") == [{"n": 7, "_offset": 8}]
+    with pytest.raises(ConfigError, match="has no column '_partition'"):
+        found("_partition = 0")
 
 
 def test_dead_letters_of_a_topic_that_the_write_creates(bench, spark):

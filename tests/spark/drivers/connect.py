@@ -159,6 +159,13 @@ def counts(checkpoint_of: str) -> None:
 
 
 spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+told["where"] = [
+    [*row] for row in read("people", columns="name", where="_offset >= 3 AND _partition = 0").collect()
+]
+try:
+    read("people", where="nmae = 'a'").collect()
+except PySparkException as error:
+    told["no filter"] = str(error)
 filtered = read("people", columns="_offset,name,_partition", filterPushdown=True)
 told["filter of columns"] = [[*row] for row in filtered.where("_offset >= 3 AND _partition = 0").collect()]
 try:

@@ -7,19 +7,21 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from spark_eos.clients.arrow_reader import available_columns
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import InvalidRequestError
 from spark_eos.extensions.ui.decoding import DECODINGS, Decoder
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import MOST_OFFSETS, MOST_ROWS, Answer, Question
 from spark_eos.extensions.ui.reading.exports import FORMATS, MOST_COLUMNS
-from spark_eos.extensions.ui.reading.expression import row_filter
 from spark_eos.extensions.ui.reading.newest import Found, newest
 from spark_eos.extensions.ui.reading.oldest import Place, oldest
 from spark_eos.extensions.ui.reading.wanted import MOST_BYTES, Budget, Criteria, dicts
 from spark_eos.log.data.partitioners import key_partitions
 from spark_eos.log.data.planner import Fetch, partition_of, planned_rows
 from spark_eos.log.data.records import Records
+from spark_eos.log.selection.expression import parsed
+from spark_eos.log.selection.row_filter import RowFilter
 from spark_eos.log.time_travel import time_ms
 from spark_eos.log.topics import key_columns, layout_of
 from spark_eos.protocol.state import Topic
@@ -48,7 +50,7 @@ def records(follower: Follower, question: Question) -> Answer:
     criteria = Criteria(
         question.text("search", "", most=1000),
         question.text("key", "", most=1000),
-        row_filter(topic, question.text("filter", "", most=1000)),
+        _row_filter(topic, question.text("filter", "", most=1000)),
     )
     decoder = Decoder(topic, question.choice("decode", DECODINGS))
     budget = Budget()
@@ -80,6 +82,14 @@ def records(follower: Follower, question: Question) -> Answer:
         "damaged": budget.damaged[:_MOST_DAMAGED],
         "rows": [_shown(topic, decoder, hit) for hit in hits],
     }
+
+
+def _row_filter(topic: Topic, text: str) -> RowFilter | None:
+    if not text.strip():
+        return None
+    schema, is_typed = available_columns(topic), bool(topic.schemas)
+    remedy = "" if is_typed else ". Fields of values are no columns: use the search"
+    return RowFilter(parsed(text, topic.name, schema, remedy=remedy).expression, schema, is_typed=is_typed)
 
 
 def _partition(follower: Follower, topic: Topic, question: Question) -> int | None:
