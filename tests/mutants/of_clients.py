@@ -391,7 +391,8 @@ MUTANTS = (
     Mutant(
         "damage-resets-offsets",
         _ASSIGNED,
-        "            if self.planned and self.planned[0].file == fetch.file:\n                raise\n"
+        "            if self.planned and self.planned[0].file == fetch.file:\n"
+        '                raise error_of_missing(self._log, fetch, error, "") from error\n'
         "            return self._load(state, read)",
         "            raise OutOfRange from None",
         "a data file that is gone makes a consumer start over instead of failing",
