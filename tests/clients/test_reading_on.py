@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
-from spark_eos.errors import ObjectNotFoundError
+from spark_eos.errors import CorruptRecordError
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
 
@@ -75,7 +75,7 @@ def test_a_file_that_is_missing_is_no_reason_to_begin_anew(log, reader):
     log.store.delete(second)
     assert values(reader.poll()) == [b"a"]
     for _ in range(2):
-        with pytest.raises(ObjectNotFoundError, match=second):
+        with pytest.raises(CorruptRecordError, match=second):
             reader.poll()
         assert reader.position(T0) == 1
 

@@ -38,7 +38,7 @@ def of_rebalances(state: State, now_ms: int) -> Iterator[Trouble]:
             "rebalances",
             f"new members have joined group {name!r} {times:,} times in {age(for_ms)} beside others, last "
             f"{age(now_ms - events[-1].timestamp_ms)} ago ({clients}): each time partitions change hands",
-            "runbooks/group-lag.md",
+            "runbooks/rebalances.md",
             (
                 ("groups", "describe", LOG, "--group", name, "--members"),
                 ("audit", LOG, "--name", name),

@@ -23,7 +23,7 @@ from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Retry
 from spark_eos.monitoring import measured_store, register
 from spark_eos.monitoring.status import Space
-from spark_eos.protocol.actions import JoinGroup, RaiseStagingFloor
+from spark_eos.protocol.actions import JoinGroup, LeaveGroup, RaiseStagingFloor
 from spark_eos.protocol.rules.notes import BACKUP, VERIFY, noted
 from spark_eos.storage import open_store
 from spark_eos.testing import Fault, FaultyStore
@@ -238,6 +238,22 @@ def silent_member(world):
     world.follow("silent-member.md", "eoslog groups remove-members")
 
 
+def rebalances(world):
+    """A consumer that crashes and is started again joins beside the one that stays."""
+    stays = JoinGroup("billing", "stays", ("orders",), ("range",), 45_000)
+    world.log.commit(lambda _: (stays,))
+    Admin(world.log).alter_log({"entry.timestamp.after.max.ms": 10**9})
+    world.each_minute = lambda: None
+    yield 10
+    for number in range(20):
+        member = f"crashes-{number}"
+        world.log.commit(
+            lambda _, member=member: (stays._replace(member_id=member), LeaveGroup("billing", (member,)))
+        )
+    yield 10
+    yield 65
+
+
 def fenced(world):
     """Two programs take one id from each other; the last one is left alone then."""
     world.each_minute = lambda: None
@@ -417,6 +433,7 @@ TROUBLES = {
     "EoslogQueryBehind": query_behind,
     "EoslogLagUnknown": lag_unknown,
     "EoslogSilentMember": silent_member,
+    "EoslogRebalances": rebalances,
     "EoslogFenced": fenced,
     "EoslogRecordsLost": records_lost,
     "EoslogNoCommits": no_commits,
