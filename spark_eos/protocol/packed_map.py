@@ -34,69 +34,74 @@ def part_of_name(name: str) -> int:
 
 
 class Part(Generic[K, V]):
-    """Some keys and values. Immutable: what is read of ``packed``, and packed of the values, is only kept here.
+    """Keys and values, or their bytes in a snapshot, or both: what was made of the other one is kept beside it.
 
-    ``unpack`` reads the values when they are needed. ``packed`` are its bytes in a snapshot, if they are known.
-    Two threads may unpack or pack the same part at once: each has the same result.
+    Immutable but for that. Two threads may make it at once: each makes the same, and either one may stay.
     """
 
-    __slots__ = ("_unpack", "_values", "packed")
+    __slots__ = ("packed", "values")
 
-    def __init__(
-        self,
-        values: Map[K, V] | None = None,
-        unpack: Callable[[], Map[K, V]] | None = None,
-        packed: bytes | None = None,
-    ) -> None:
-        self._values = values
-        self._unpack = unpack
+    def __init__(self, values: Map[K, V] | None = None, packed: bytes | None = None) -> None:
+        self.values = values
         self.packed = packed
-
-    @property
-    def values(self) -> Map[K, V]:
-        """What is in it. Raises `CorruptRecordError` if the bytes are no such thing."""
-        values = self._values
-        if values is None:
-            assert self._unpack is not None
-            values = self._values = self._unpack()
-        return values
-
-    @property
-    def is_unpacked(self) -> bool:
-        """Whether someone has asked for a key of it, or it has changed since it was read."""
-        return self._values is not None
 
 
 _NONE: Map[Any, Any] = Map()
 
 
 class PackedMap(Mapping[K, V]):
-    """A map like `immutables.Map`; ``part_of`` says which part a key is in."""
+    """A map like `immutables.Map`; ``part_of`` says which part a key is in.
 
-    __slots__ = ("_part_of", "parts")
+    ``unpack`` reads a packed part: its number, its bytes, and the name of the snapshot for messages. Whatever reads a
+    key raises what it raises, `CorruptRecordError`.
+    """
 
-    def __init__(self, part_of: Callable[[K], int], parts: Map[int, Part[K, V]] = _NONE) -> None:
+    __slots__ = ("_part_of", "_unpack", "_where", "parts")
+
+    def __init__(
+        self,
+        part_of: Callable[[K], int],
+        parts: Map[int, Part[K, V]] = _NONE,
+        unpack: Callable[[int, Any, str], Map[K, V]] | None = None,
+        where: str = "",
+    ) -> None:
         self._part_of = part_of
+        self._unpack = unpack
+        self._where = where
         #: By their numbers. None of them is empty.
         self.parts = parts
 
-    def _values(self, key: Any) -> Map[K, V]:
-        part = self.parts.get(self._part_of(key))
-        return _NONE if part is None else part.values
+    def _with(self, parts: Map[int, Part[K, V]]) -> PackedMap[K, V]:
+        return PackedMap(self._part_of, parts, self._unpack, self._where)
+
+    def read_from(self, where: str) -> PackedMap[K, V]:
+        """The same map, whose errors name the snapshot ``where``."""
+        return PackedMap(self._part_of, self.parts, self._unpack, where)
+
+    def values_in(self, number: int) -> Map[K, V]:
+        """All that is in the part with this number."""
+        part = self.parts.get(number)
+        if part is None:
+            return _NONE
+        values = part.values
+        if values is None:
+            assert self._unpack is not None
+            values = part.values = self._unpack(number, part.packed, self._where)
+        return values
 
     def set(self, key: K, value: V) -> PackedMap[K, V]:
         """A map that has this value as well."""
-        changed = Part(self._values(key).set(key, value))
-        return PackedMap(self._part_of, self.parts.set(self._part_of(key), changed))
+        number = self._part_of(key)
+        return self._with(self.parts.set(number, Part(self.values_in(number).set(key, value))))
 
     def delete(self, key: K) -> PackedMap[K, V]:
         """A map without this key. Raises `KeyError` if it is not there."""
-        left, number = self._values(key).delete(key), self._part_of(key)
-        parts = self.parts.set(number, Part(left)) if left else self.parts.delete(number)
-        return PackedMap(self._part_of, parts)
+        number = self._part_of(key)
+        left = self.values_in(number).delete(key)
+        return self._with(self.parts.set(number, Part(left)) if left else self.parts.delete(number))
 
     def __getitem__(self, key: K) -> V:
-        return self._values(key)[key]
+        return self.values_in(self._part_of(key))[key]
 
     @overload
     def get(self, key: K, /) -> V | None: ...
@@ -104,17 +109,17 @@ class PackedMap(Mapping[K, V]):
     def get(self, key: K, /, default: V | D) -> V | D: ...
     def get(self, key: K, /, default: Any = None) -> Any:
         """The value, or ``default``."""
-        return self._values(key).get(key, default)
+        return self.values_in(self._part_of(key)).get(key, default)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._values(key)
+        return key in self.values_in(self._part_of(key))  # type: ignore[arg-type]  # as a key has to be
 
     def __iter__(self) -> Iterator[K]:
-        for part in self.parts.values():
-            yield from part.values
+        for number in self.parts:
+            yield from self.values_in(number)
 
     def __len__(self) -> int:
-        return sum(len(part.values) for part in self.parts.values())
+        return sum(len(self.values_in(number)) for number in self.parts)
 
     def __bool__(self) -> bool:
         return bool(self.parts)
@@ -123,8 +128,7 @@ class PackedMap(Mapping[K, V]):
         if not isinstance(other, PackedMap):
             return NotImplemented
         return len(self.parts) == len(other.parts) and all(
-            number in other.parts
-            and (part is other.parts[number] or part.values == other.parts[number].values)
+            part is other.parts.get(number) or self.values_in(number) == other.values_in(number)
             for number, part in self.parts.items()
         )
 

@@ -82,13 +82,17 @@ def decode_snapshot(data: Any, seq: int, where: str) -> State:
         raise CorruptRecordError(f"{where} is no valid snapshot: {error!r}") from error
     if state.seq != seq:
         raise CorruptRecordError(f"{where} is the state after entry {state.seq}, not entry {seq}")
-    return state
+    return replace(
+        state,
+        producers=state.producers.read_from(where),
+        transactional_ids=state.transactional_ids.read_from(where),
+    )
 
 
 def check_parts(state: State) -> None:
-    """Read what is packed yet (`PackedMap`). Raises `CorruptRecordError` if it is damaged, or does not fit together.
+    """Read what is still packed (`PackedMap`). Raises `CorruptRecordError` if it is damaged, or does not fit together.
 
-    A process that opens a log reads the parts that it needs. `verify` reads all of them.
+    A process that opens a log reads the parts that it needs; `verify` reads all of them.
     """
     ids, opened = {}, {}
     for number, producer in state.producers.items():
