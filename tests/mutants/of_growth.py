@@ -54,6 +54,14 @@ MUTANTS = (
         ("tests/log/test_snapshots.py", "tests/protocol/test_sealing.py"),
     ),
     Mutant(
+        "blocks-walked-for-each-plan",
+        "spark_eos/protocol/index_rows.py",
+        "self._length + 1, self._located)",
+        "self._length + 1)",
+        "the more rows no boundary has sealed, the longer each plan takes",
+        ("tests/protocol/test_index.py",),
+    ),
+    Mutant(
         "open-rows-sealed",
         _SEALING,
         "    return len(tail) if partition.end == stable else tail.find(stable)",
