@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
+AVRO = Path(__file__).parent.parent / "docs/reference/avro"
 SCHEMAS = {}
-for path in (Path(__file__).parent.parent / "docs/reference/avro").glob("*.avsc"):
+for path in AVRO.glob("*.avsc"):
     schema = json.loads(path.read_text(encoding="utf-8"))
     number = bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
     SCHEMAS[number] = fastavro.parse_schema(schema)
@@ -38,6 +39,25 @@ def crc32c(data):
     for byte in data:
         crc = TABLE[(crc ^ byte) & 255] ^ crc >> 8
     return crc ^ 0xFFFFFFFF
+
+
+def fields_of(kind):
+    """The fields of a record; none of another type."""
+    return kind.get("fields", []) if isinstance(kind, dict) else []
+
+
+PACKED = {}
+for schema in [json.loads(path.read_text("utf-8")) for path in sorted(AVRO.glob("snapshot-*.avsc"))]:
+    for column in (column for field in schema["fields"] for column in fields_of(field["type"])):
+        if column["name"].startswith("as_"):
+            PACKED[column["name"]] = fastavro.parse_schema(column["type"]["items"]["packed"])
+
+
+def in_parts(columns):
+    """The records of a map that is stored in parts."""
+    ((name, parts),) = ((name, parts) for name, parts in columns.items() if name != "parts")
+    for part in parts:
+        yield from fastavro.schemaless_reader(BytesIO(part), PACKED[name], None)
 
 
 def unframe(data, magic):
@@ -126,7 +146,7 @@ class Reader:
         """Begin with a snapshot; the number of the next entry."""
         self.lineage = state["lineage"]
         self.topics = {one["name"]: (one["topic_id"], one["schemas"]) for one in state["topics"]}
-        for one in state["producers"]:
+        for one in in_parts(state["producers"]):
             pid, windows = one["producer_id"], one["sequences"]
             if one["transaction"] == "Prepared":
                 self.prepared.add(pid)

@@ -74,22 +74,25 @@ class ExpirationTask:
 
         With ``everything`` errors are raised; else they are logged, and the next expiration waits a little.
         """
-        with self._lock:
-            now = self._clock.monotonic()
-            self._watch(state, now)
-            old = everything or now >= self._next_expiry
-            if not everything and (now < self._rest_until or not (self._watched or old)):
-                return ()
-            if old:
-                self._next_expiry = now + EXPIRY_INTERVAL_S
         actions: tuple[Action, ...] = ()
         try:
+            with self._lock:
+                now = self._clock.monotonic()
+                if not everything and now < self._rest_until:
+                    return ()
+                self._watch(state, now)
+                old = everything or now >= self._next_expiry
+                if not (self._watched or old):
+                    return ()
+                if old:
+                    self._next_expiry = now + EXPIRY_INTERVAL_S
             overdue = self.overdue(state, everything=everything)
             if overdue:
                 actions += self._end(
                     lambda newest: [action for action in overdue if expiry.is_open(newest, action)]
                 )
-            if old:
+            # Not in a commit's turn: others would wait while all producers of a large log are read.
+            if old and self._seems_due(state):
                 actions += self._end(lambda newest: self.due(newest, trust_clock=trust_clock))
         except Exception as error:
             if everything:
@@ -104,9 +107,12 @@ class ExpirationTask:
     def due(self, state: State, *, trust_clock: bool = False) -> list[Action]:
         """The ids and offsets that are past their time in ``state``: by the wall clock, and by the store's as well."""
         # The store is asked only if there seems to be something.
-        if not any(expiry.due(state, max(self._clock.now_ms(), state.timestamp_ms))):
+        if not self._seems_due(state):
             return []
         return list(expiry.due(state, self._time.expiry_ms(state, trust_clock=trust_clock)))
+
+    def _seems_due(self, state: State) -> bool:
+        return any(expiry.due(state, max(self._clock.now_ms(), state.timestamp_ms)))
 
     def overdue(self, state: State, *, everything: bool = False) -> list[ExpireTransaction]:
         """The transactions that are open in ``state`` and past their time. Raises what the store raises.

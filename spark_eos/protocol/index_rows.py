@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from itertools import chain, islice
-from typing import NamedTuple, overload
+from typing import NamedTuple, TypeAlias, overload
 
 from spark_eos.errors import CorruptRecordError
 from spark_eos.protocol.encoding.packing import BLOCK_ROWS, Block, Head, Heads, blocks, pack, unpack
@@ -48,6 +48,10 @@ class IndexRow(NamedTuple):
         return self.base_offset + self.count
 
 
+_Located: TypeAlias = "tuple[int, Block, Heads]"
+"""The number of the first row of a block, where it lies, and its heads."""
+
+
 class Rows(Sequence[IndexRow]):
     """Index rows by rising offset.
 
@@ -59,7 +63,7 @@ class Rows(Sequence[IndexRow]):
     bytes (`spark_eos.protocol.encoding.packing`), from which they are read again when they are needed.
     """
 
-    __slots__ = ("_closed", "_heads", "_last", "_length", "_open", "_packed")
+    __slots__ = ("_closed", "_heads", "_last", "_length", "_located", "_open", "_packed")
 
     def __init__(self, rows: Sequence[IndexRow] = ()) -> None:
         rows = list(rows)
@@ -71,6 +75,8 @@ class Rows(Sequence[IndexRow]):
         self._last: tuple[bytes, Heads] | None = None
         """The open rows as a snapshot has them, until they are needed for the first time."""
         self._length = len(rows)
+        self._located: list[_Located] | None = None
+        """Where the blocks lie, once that was asked for; `append` hands it on while no block is added."""
 
     @classmethod
     def packed(cls, data: bytes, heads: tuple[Heads, ...], opened: int) -> Rows:
@@ -106,7 +112,7 @@ class Rows(Sequence[IndexRow]):
         # Two threads may have appended to one list at once: the one that came second takes a copy.
         if rows[opened] is not row:
             rows = [*rows[:opened], row]
-        return _rows(self._packed, self._heads, self._closed, rows, None, self._length + 1)
+        return _rows(self._packed, self._heads, self._closed, rows, None, self._length + 1, self._located)
 
     def _opened(self) -> list[IndexRow]:
         """The list of the open rows; after them it may have rows of newer holders."""
@@ -124,17 +130,22 @@ class Rows(Sequence[IndexRow]):
         opened = self._length - self._closed
         if opened and (rows := self._opened())[0].base_offset <= offset:
             return self._closed + _find(rows, offset, opened)
-        number = 0
-        before: tuple[int, Block, Heads] | None = None
-        for block, heads in zip(blocks(self._packed), self._heads, strict=True):
-            if block.base_offset > offset:
-                break
-            before = number, block, heads
-            number += block.rows
-        if before is None:
+        located = self._blocks()
+        at = bisect_right(located, offset, key=_base_of_block) - 1
+        if at < 0:
             return 0
-        first, block, heads = before
+        first, block, heads = located[at]
         return first + _find(unpack(self._packed, block, heads, _row), offset, block.rows)
+
+    def _blocks(self) -> list[_Located]:
+        """All blocks, in order. Their bytes are walked once for a state and those after it that add no block."""
+        if self._located is None:
+            located, first = [], 0
+            for block, heads in zip(blocks(self._packed), self._heads, strict=True):
+                located.append((first, block, heads))
+                first += block.rows
+            self._located = located
+        return self._located
 
     def since(self, offset: int) -> Rows:
         """The rows that hold ``offset`` or later ones."""
@@ -196,12 +207,11 @@ class Rows(Sequence[IndexRow]):
 
     def rows(self, start: int) -> Iterator[IndexRow]:
         """The rows from number ``start`` on."""
-        number = 0
         if start < self._closed:
-            for block, heads in zip(blocks(self._packed), self._heads, strict=True):
-                if number + block.rows > start:
-                    yield from unpack(self._packed, block, heads, _row)[max(start - number, 0) :]
-                number += block.rows
+            located = self._blocks()
+            for at in range(bisect_right(located, start, key=_first_of_block) - 1, len(located)):
+                first, block, heads = located[at]
+                yield from unpack(self._packed, block, heads, _row)[max(start - first, 0) :]
         if self._closed < self._length:
             opened = self._opened()
             for at in range(max(start - self._closed, 0), self._length - self._closed):
@@ -229,11 +239,21 @@ def _rows(
     opened: list[IndexRow],
     last: tuple[bytes, Heads] | None,
     length: int,
+    located: list[_Located] | None = None,
 ) -> Rows:
     new = Rows.__new__(Rows)
     new._packed, new._heads, new._closed = packed, heads, closed  # noqa: SLF001
     new._open, new._last, new._length = opened, last, length  # noqa: SLF001
+    new._located = located  # noqa: SLF001
     return new
+
+
+def _first_of_block(located: _Located) -> int:
+    return located[0]
+
+
+def _base_of_block(located: _Located) -> int:
+    return located[1].base_offset
 
 
 _KINDS = tuple(Kind)

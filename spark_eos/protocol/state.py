@@ -1,6 +1,7 @@
 """The state of a log: a pure function of its entries, and immutable, so that a reader keeps what it read.
 
-All maps are persistent (``immutables.Map``): a new state shares all that did not change with the old one.
+All maps are persistent (``immutables.Map``, and `PackedMap` of what there may be very many): a new state shares all
+that did not change with the old one.
 Their order of iteration is not defined; code that writes a state down sorts.
 """
 
@@ -13,6 +14,7 @@ from typing import NamedTuple
 from immutables import Map
 
 from spark_eos.protocol.index import Index, IndexPage
+from spark_eos.protocol.packed_map import PackedMap, part_of_name, part_of_number
 from spark_eos.protocol.publication import Publication
 from spark_eos.protocol.types import (
     RULES,
@@ -318,8 +320,8 @@ class State(NamedTuple):
     config: Map[str, str] = Map()
     topics: Map[str, Topic] = Map()
     partitions: Map[PartitionKey, Partition] = Map()
-    producers: Map[int, Producer] = Map()
-    transactional_ids: Map[str, int] = Map()
+    producers: PackedMap[int, Producer] = PackedMap(part_of_number)
+    transactional_ids: PackedMap[str, int] = PackedMap(part_of_name)
     open_transactions: Map[int, bool] = Map()
     offsets: Map[str, Map[tuple[str, int], CommittedOffset]] = Map()
     groups: Map[str, Group] = Map()

@@ -71,12 +71,13 @@ def test_a_durable_commit_is_acknowledged(monkeypatch, caplog, place, error):
         assert "failed" in caplog.text
 
 
+@pytest.mark.parametrize("step", ["_watch", "overdue"])
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_a_expire_overdue_behind_a_commit_raises_nothing(log, monkeypatch, caplog, error):
+def test_a_expire_overdue_behind_a_commit_raises_nothing(log, monkeypatch, caplog, error, step):
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(ExpirationTask, "overdue", fail)
+    monkeypatch.setattr(ExpirationTask, step, fail)
     log.expire_overdue()
     log.clock.now += 7200
     with caplog.at_level(logging.WARNING):

@@ -14,7 +14,7 @@ from spark_eos.log.data.planner import plan
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots import snapshots
 from spark_eos.log.snapshots.snapshots import newest_snapshot
-from spark_eos.protocol.actions import AlterLog, AppendBatches
+from spark_eos.protocol.actions import AlterLog, AppendBatches, InitProducer
 from spark_eos.protocol.encoding import index_pages
 from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
@@ -110,6 +110,24 @@ def test_a_small_snapshot_needs_no_thread(log, store, monkeypatch):
     commit(log)
     assert not threads()
     assert newest_snapshot(store).seq == 3
+
+
+def test_no_commit_encodes_many_producers(log, store, monkeypatch):
+    monkeypatch.setattr(snapshots, "LARGE", 3)
+    monkeypatch.setattr(snapshots, "LARGE_PARTS", 2)
+    held = Held(store, monkeypatch)
+    held.go_on.set()
+    first = log.state.next_producer_id
+    log.commit(lambda _: [InitProducer(first + number, 0, None, 60_000) for number in range(33)])
+    done()
+    assert held.by is not threading.current_thread()
+    held.by = None
+    log.commit(lambda _: (InitProducer(first + 33, 0, None, 60_000),))
+    for _ in range(2):
+        commit(log)
+    log.maintenance._saved_s = 1.0
+    commit(log)
+    assert held.by is threading.current_thread(), "it has changed one part of two"
 
 
 def append(log, number):

@@ -16,6 +16,8 @@ _OF_SEALING = ("tests/protocol/test_sealing.py", "-k", "not any_history")
 _HORIZON, _OF_HORIZON = "spark_eos/log/snapshots/horizon.py", ("tests/log/test_horizon.py",)
 _OF_SNAPSHOTS = ("tests/log/test_snapshots.py",)
 _OF_MAINTAIN = ("tests/maintenance/test_maintain.py",)
+_PARTS, _OF_PARTS = "spark_eos/protocol/encoding/packed_parts.py", ("tests/protocol/test_packed_map.py",)
+_OF_FAULTY = ("tests/log/test_faulty_snapshots.py",)
 
 MUTANTS = (
     # -- sealing ----------------------------------------------------------------------------------------
@@ -50,6 +52,14 @@ MUTANTS = (
         "",
         "a follower drops rows that another process has stored, and cannot find them any more",
         ("tests/log/test_snapshots.py", "tests/protocol/test_sealing.py"),
+    ),
+    Mutant(
+        "blocks-walked-for-each-plan",
+        "spark_eos/protocol/index_rows.py",
+        "self._length + 1, self._located)",
+        "self._length + 1)",
+        "the more rows no boundary has sealed, the longer each plan takes",
+        ("tests/protocol/test_index.py",),
     ),
     Mutant(
         "open-rows-sealed",
@@ -148,6 +158,95 @@ MUTANTS = (
         "repr([(page.base_offset, page.next_offset) for page in pages])",
         "pages that somebody has rewritten pass for the old ones",
         _OF_SEALING,
+    ),
+    # -- parts of snapshots -----------------------------------------------------------------------------
+    Mutant(
+        "parts-read-at-once",
+        _PARTS,
+        "            if column == newest:\n",
+        "            if False:\n",
+        "a process that opens a log reads all of its producers",
+        _OF_PARTS,
+    ),
+    Mutant(
+        "parts-of-another-version",
+        _PARTS,
+        "            if column == newest:\n",
+        "            if True:\n",
+        "what an older version has packed is read as if the newest had",
+        _OF_PARTS,
+    ),
+    Mutant(
+        "parts-packed-again",
+        _PARTS,
+        "            if part.packed is None:",
+        "            if part.values is not None:",
+        "a snapshot encodes producers that have not changed",
+        _OF_PARTS,
+    ),
+    Mutant(
+        "parts-stay-packed",
+        "spark_eos/protocol/packed_map.py",
+        "Part(self.values_in(number).set(key, value))",
+        "Part(self.values_in(number).set(key, value), p.packed if (p := self.parts.get(number)) else None)",
+        "a snapshot has producers as they were once",
+        _OF_PARTS,
+    ),
+    Mutant(
+        "parts-of-other-keys",
+        _PARTS,
+        " or any(self._part_of(key) != number for key in values)",
+        "",
+        "a producer that is in the wrong part is not there",
+        _OF_PARTS,
+    ),
+    Mutant(
+        "parts-of-no-file",
+        _SNAPSHOT,
+        "        producers=state.producers.read_from(where),\n",
+        "",
+        "nobody is told which snapshot is damaged",
+        _OF_FAULTY,
+    ),
+    Mutant(
+        "damage-is-a-refusal",
+        "spark_eos/protocol/rules/apply.py",
+        "    except CorruptRecordError:\n        raise\n",
+        "",
+        "who begins from a faulty snapshot takes committed records for refused ones, and goes on",
+        _OF_FAULTY,
+    ),
+    Mutant(
+        "damage-behind-a-commit",
+        "spark_eos/log/expiration.py",
+        "        try:\n            with self._lock:\n                now =",
+        "        self._watch(state, 1e12)\n        try:\n            with self._lock:\n                now =",
+        "a batch that is in the log is reported as failed",
+        _OF_FAULTY,
+    ),
+    Mutant(
+        "ids-looked-for-in-a-commit",
+        "spark_eos/log/expiration.py",
+        "            if old and self._seems_due(state):",
+        "            if old:",
+        "each hour all writers wait while one looks through all producers",
+        _OF_FAULTY,
+    ),
+    Mutant(
+        "parts-unverified",
+        "spark_eos/maintenance/verify/chain.py",
+        "            check_parts(state)\n",
+        "",
+        "eoslog verify breaks off at a snapshot whose parts are damaged",
+        _OF_FAULTY,
+    ),
+    Mutant(
+        "many-producers-in-a-commit",
+        _SNAPSHOTS,
+        "            or sum(part.packed is None for part in state.producers.parts.values()) >= LARGE_PARTS\n",
+        "",
+        "a commit waits until thousands of producers are encoded",
+        ("tests/log/test_background.py",),
     ),
     Mutant(
         "snapshot-crc-unchecked",

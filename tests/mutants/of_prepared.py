@@ -87,11 +87,11 @@ MUTANTS = (
         _PROTOCOL,
     ),
     Mutant(
-        "prepared-not-open-after-a-snapshot",
+        "none-open-after-a-snapshot",
         "spark_eos/protocol/encoding/snapshots.py",
-        "for producer in producers if producer.is_open}",
-        "for producer in producers if producer.has_timeout}",
-        "a process that begins with a snapshot does not know that a prepared transaction is open",
+        "sorted, lambda ids: Map(dict.fromkeys(ids, True))),",
+        "sorted, lambda ids: Map()),",
+        "a process that begins with a snapshot does not know which transactions are open",
         _PROTOCOL,
     ),
     Mutant(

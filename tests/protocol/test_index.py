@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_eos.errors import CorruptRecordError
+from spark_eos.protocol import index_rows
 from spark_eos.protocol.encoding.index_pages import seal_pages, seal_rows
 from spark_eos.protocol.encoding.packing import BLOCK_ROWS
 from spark_eos.protocol.index import Index, IndexRow, Kind, Rows
@@ -156,6 +157,29 @@ def test_packed_rows_cost_a_few_bytes():
     data, heads, _ = Rows(rows).pack()
     assert (len(data) + sys.getsizeof(heads)) / len(rows) < 20
     assert Rows(rows)._heads == Rows(rows)._heads, "who has the same rows shares what they share"
+
+
+def test_a_plan_does_not_walk_through_all_blocks(monkeypatch):
+    """Neither the second one of a state, nor those of later states, until another block is full."""
+    walked = []
+
+    def counted(data):
+        for block in blocks(data):
+            walked.append(block)
+            yield block
+
+    blocks = index_rows.blocks
+    rows = Rows([row(5 * at) for at in range(40 * BLOCK_ROWS)])
+    monkeypatch.setattr(index_rows, "blocks", counted)
+    for at in range(40 * BLOCK_ROWS, 41 * BLOCK_ROWS - 1):
+        wanted = 5 * (at - BLOCK_ROWS)
+        assert next(Index((), rows).scan(wanted)).base_offset == wanted
+        assert rows[at - BLOCK_ROWS].base_offset == wanted
+        rows = rows.append(row(5 * at))
+    assert len(walked) == 40
+    rows = rows.append(row(5 * 41 * BLOCK_ROWS))
+    assert [one.base_offset for one in rows.rows(40 * BLOCK_ROWS - 1)][1] == 5 * 40 * BLOCK_ROWS
+    assert len(walked) == 81
 
 
 def test_damaged_blocks_are_named():

@@ -36,6 +36,9 @@ LARGE = 256
 LARGE_ROWS = 8192
 """Rows that were sealed and not yet encoded, from which on that may: some 10 µs each."""
 
+LARGE_PARTS = 64
+"""Parts of producers that were not yet encoded, from which on that may: some 1 ms each."""
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -132,7 +135,11 @@ class Snapshots:
     def _takes_long(self, state: State) -> bool:
         if not self._has_threads:
             return False
-        return len(state.partitions) >= LARGE or sum(page.rows for page in _pages(state)) >= LARGE_ROWS
+        return (
+            len(state.partitions) >= LARGE
+            or sum(part.packed is None for part in state.producers.parts.values()) >= LARGE_PARTS
+            or sum(page.rows for page in _pages(state)) >= LARGE_ROWS
+        )
 
     def look(self) -> int:
         """Look for the newest stored snapshot, of any process: its entry, or -1. For full passes of maintenance.

@@ -16,7 +16,7 @@ from spark_eos.maintenance.verify.index_pages import PieceCheck
 from spark_eos.maintenance.verify.report import FindingCollector, Verdict
 from spark_eos.protocol.actions import CreateLog, Entry
 from spark_eos.protocol.encoding.entries import decode_entry
-from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
+from spark_eos.protocol.encoding.snapshots import check_parts, decode_snapshot, encode_snapshot
 from spark_eos.protocol.invariants import InvariantError, apply_checked, check_later
 from spark_eos.protocol.rules.apply import Outcome, Rejected, apply_entry
 from spark_eos.protocol.rules.sealing import is_boundary
@@ -316,11 +316,13 @@ class Chain:
         """The state that is stored, what is the matter with it, or None: it has been dropped by now."""
         name = paths.snapshot(seq)
         try:
-            return decode_snapshot(self._store.read(name), seq, name)
+            state = decode_snapshot(self._store.read(name), seq, name)
+            check_parts(state)
         except ObjectNotFoundError:
             return None
         except CorruptRecordError as error:
             return str(error)
+        return state
 
     def _damaged_start(self, seq: int, problem: str) -> None:
         self._compared.add(seq)

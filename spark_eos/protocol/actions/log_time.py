@@ -7,19 +7,19 @@ years ahead once leaves the log's time there, and what expires by it would stay 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from immutables import Map
 
 from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol.actions.declaration import Bounds, Clock, Field, declare
 from spark_eos.protocol.encoding.avro import LONG
+from spark_eos.protocol.packed_map import PackedMap
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import CommittedOffset, Member, Producer, State
 from spark_eos.protocol.types import LATEST_MS, Told
 
-_K = TypeVar("_K")
-_V = TypeVar("_V")
+_M = TypeVar("_M", Map[Any, Any], PackedMap[Any, Any])
 
 
 class ResetLogTime(NamedTuple):
@@ -77,13 +77,12 @@ declare(
 )
 
 
-def _mapped(values: Map[_K, _V], change: Callable[[_V], _V]) -> Map[_K, _V]:
-    with values.mutate() as changed:
-        for key, value in values.items():
-            new = change(value)
-            if new is not value:
-                changed[key] = new
-    return changed.finish()
+def _mapped(values: _M, change: Callable[[Any], Any]) -> _M:
+    for key, value in values.items():
+        new = change(value)
+        if new is not value:
+            values = values.set(key, new)
+    return values
 
 
 def _offset_until(committed: CommittedOffset, now_ms: int) -> CommittedOffset:

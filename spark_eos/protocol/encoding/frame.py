@@ -22,7 +22,7 @@ _HEADER = Struct(">6sH8sI")
 _BEFORE_RELEASE = (
     "907edfb7 9c14ef28 199551f9 056127e3 f71b31a2 9af850fd 397afa88 bc4c62c7 76a39916 a70bf9d6 987ad6ae 69db9c22 "
     "84fc59c3 fb888bbb 38b66d92 f184823d 7d3a3d53 dd48f878 486c6509 c8de102c 8228ed12 a60a3769 44378481 d8387530 "
-    "d6e23a12"
+    "d6e23a12 02853745"
 )
 """How the fingerprints of entries and snapshots begin that were written before the first release."""
 

@@ -34,9 +34,11 @@ from spark_eos.protocol.encoding.avro import (
 )
 from spark_eos.protocol.encoding.frame import Frame
 from spark_eos.protocol.encoding.offset_columns import read_runs, runs_of
+from spark_eos.protocol.encoding.packed_parts import in_parts
 from spark_eos.protocol.encoding.snapshot_partitions import PARTITION_COLUMNS
 from spark_eos.protocol.encoding.snapshot_publications import PUBLICATIONS, Publications, numbered, resolved
 from spark_eos.protocol.encoding.values import CONFIG, DECIDER, FOLLOWERS, OFFSETS, PARTITIONS, RUNS, SOURCES
+from spark_eos.protocol.packed_map import part_of_name, part_of_number
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import (
     AppVersion,
@@ -80,7 +82,28 @@ def decode_snapshot(data: Any, seq: int, where: str) -> State:
         raise CorruptRecordError(f"{where} is no valid snapshot: {error!r}") from error
     if state.seq != seq:
         raise CorruptRecordError(f"{where} is the state after entry {state.seq}, not entry {seq}")
-    return state
+    return replace(
+        state,
+        producers=state.producers.read_from(where),
+        transactional_ids=state.transactional_ids.read_from(where),
+    )
+
+
+def check_parts(state: State) -> None:
+    """Read what is still packed (`PackedMap`). Raises `CorruptRecordError` if it is damaged, or does not fit together.
+
+    A process that opens a log reads the parts that it needs; `verify` reads all of them.
+    """
+    ids, opened = {}, {}
+    for number, producer in state.producers.items():
+        if producer.transactional_id is not None:
+            ids[producer.transactional_id] = number
+        if producer.is_open:
+            opened[number] = True
+    if ids != dict(state.transactional_ids) or opened != dict(state.open_transactions):
+        raise CorruptRecordError(
+            f"the snapshot after entry {state.seq} has other transactional ids or open transactions than its producers"
+        )
 
 
 @cache
@@ -145,6 +168,12 @@ def _read_group_offsets(stored: GroupOffsets) -> Map[tuple[str, int], CommittedO
             for at, timestamp_ms in zip(stored.offsets, stored.timestamps, strict=True)
         }
     )
+
+
+class Holder(NamedTuple):
+    """The producer that holds a transactional id."""
+
+    producer_id: int
 
 
 class Share(NamedTuple):
@@ -258,7 +287,16 @@ _STATE = record_of(
     config=CONFIG,
     topics=keyed_by("name", _TOPIC),
     partitions=PARTITION_COLUMNS,
-    producers=keyed_by("producer_id", _PRODUCER),
+    producers=in_parts("Producers", part_of_number, keyed_by("producer_id", _PRODUCER)),
+    transactional_ids=in_parts(
+        "TransactionalIds",
+        part_of_name,
+        map_of(
+            converted(record_of(Holder, producer_id=LONG), Holder, lambda holder: holder.producer_id),
+            name="string",
+        ),
+    ),
+    open_transactions=converted(LONGS, sorted, lambda ids: Map(dict.fromkeys(ids, True))),
     offsets=map_of(
         converted(
             record_of(GroupOffsets, offsets=OFFSETS, timestamps=LONGS), _group_offsets, _read_group_offsets
@@ -279,7 +317,7 @@ _STATE = record_of(
     data_before=optional_of(record_of(DataBefore, url=STRING, begun_ms=LONG, copied_at=LONG)),
     trail=array_of(_EVENT),
 )
-"""All of the state but what follows from its producers."""
+"""All of the state."""
 
 
 def _stored(state: State) -> State:
@@ -287,19 +325,7 @@ def _stored(state: State) -> State:
 
 
 def _whole(state: State) -> State:
-    producers = state.producers.values()
-    return replace(
-        state,
-        publications=resolved(cast("Publications", state.publications), state.partitions),
-        transactional_ids=Map(
-            {
-                producer.transactional_id: producer.producer_id
-                for producer in producers
-                if producer.transactional_id is not None
-            }
-        ),
-        open_transactions=Map({producer.producer_id: True for producer in producers if producer.is_open}),
-    )
+    return replace(state, publications=resolved(cast("Publications", state.publications), state.partitions))
 
 
 SNAPSHOT = converted(_STATE, _stored, _whole)

@@ -46,6 +46,9 @@ def apply(state: State, request: a.Request) -> tuple[State, Outcome]:
 
     The log's time never goes back: an earlier timestamp counts as the one before it. Nor does it run ahead
     (`spark_eos.protocol.rules.times`).
+
+    Raises `CorruptRecordError` if what has to be read of the state is damaged: the snapshot that this process has
+    opened may be, and others have accepted the request.
     """
     results = []
     try:
@@ -57,6 +60,8 @@ def apply(state: State, request: a.Request) -> tuple[State, Outcome]:
             new, result = times.judge(state, new, request, action)
             results.append(result)
         return trail.added(state, new, request), Accepted(tuple(results))
+    except CorruptRecordError:
+        raise
     except EosLogError as error:
         return state, Rejected(error)
     except _MISTAKES as error:
