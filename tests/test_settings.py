@@ -42,9 +42,9 @@ from spark_eos.maintenance.retention import Retention
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.monitoring.lag import lags_of
-from spark_eos.monitoring.troubles.of_state import Seen, troubles_of
+from spark_eos.monitoring.troubles.of_state import LogView, troubles_of
 from spark_eos.protocol.publication import Publication
-from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, noted
+from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, note_actions
 from spark_eos.storage import MemoryStore
 from tests.clients.group_world import beats, held, member_id, settle
 from tests.log.fakes import FakeClock
@@ -330,7 +330,7 @@ def warned(world, name, value):
         ]
         lags.append(lags[0]._replace(kind="publication", name="p"))
         small = {(state.topics["t"].topic_id, 0): 100}
-        seen = Seen(state, state.producer_of("app").started_ms + 100_000, lags, small)
+        seen = LogView(state, state.producer_of("app").started_ms + 100_000, lags, small)
         return [one.name for one in troubles_of(seen)]
 
 
@@ -341,15 +341,15 @@ def warned_of_retention(world, name, value):
     world.admin.alter_log({name: value})
     state = world.log.follow()
     (row,) = state.partitions[state.topics["t"].topic_id, 0].index.tail
-    return [one.name for one in troubles_of(Seen(state, row.max_timestamp_ms + 100_000, [], {}))]
+    return [one.name for one in troubles_of(LogView(state, row.max_timestamp_ms + 100_000, [], {}))]
 
 
 def warned_of_a_note(world, name, value):
     """What is said of a log whose last backup and verification have ended a hundred seconds ago."""
     world.admin.alter_log({name: value})
-    world.log.commit(lambda state: (*noted(state, BACKUP), *noted(state, VERIFY, SOUND)))
+    world.log.commit(lambda state: (*note_actions(state, BACKUP), *note_actions(state, VERIFY, SOUND)))
     state = world.log.follow()
-    return [one.name for one in troubles_of(Seen(state, state.timestamp_ms + 100_000, [], {}))]
+    return [one.name for one in troubles_of(LogView(state, state.timestamp_ms + 100_000, [], {}))]
 
 
 def readable(world, name, value):

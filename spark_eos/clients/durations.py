@@ -68,7 +68,7 @@ class Durations:
 
     def _sort(self) -> None:
         with self._lock:
-            for labels, seconds in taken(self._noted):
+            for labels, seconds in taken_out(self._noted):
                 histogram = self._histograms.get(labels)
                 if histogram is None:
                     histogram = self._histograms[labels] = _Histogram(len(self._bounds) + 1)
@@ -76,7 +76,7 @@ class Durations:
                 histogram.sum += seconds
 
 
-def taken(noted: deque[T]) -> Iterator[T]:
+def taken_out(noted: deque[T]) -> Iterator[T]:
     """What is in a queue now, taken out of it; other threads may go on filling it."""
     for _ in range(len(noted)):
         yield noted.popleft()

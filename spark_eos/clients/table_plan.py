@@ -73,7 +73,7 @@ def plan_table(
         else:
             of_partition = plan_as_of(handle, past, at, first, end, Isolation.READ_COMMITTED)
         fetches += of_partition
-        wholes |= _whole(handle, state if past is None else handle.state, at, of_partition, end)
+        wholes |= _whole_batches(handle, state if past is None else handle.state, at, of_partition, end)
     version = len(columns.schemas)
     # Other programs have no keys: of an encrypted log they read no file themselves.
     native = config_value(columns, "value.format", str) == "bytes" and handle.state.encrypted_at < 0
@@ -85,7 +85,7 @@ def plan_table(
     return TableRead(handle, columns, shown_state.seq, past is not None, sealed_plan, tuple(fetches))
 
 
-def _whole(
+def _whole_batches(
     log: Log, state: State, at: TopicPartition, fetches: list[Fetch], end: int
 ) -> set[tuple[int, int]]:
     """Partition and offset of the fetches that have all records of their batches, of files with holes.

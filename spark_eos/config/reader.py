@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from spark_eos.config.kafka.names import known
+from spark_eos.config.kafka.names import kafka_name
 from spark_eos.config.nearest import suggestion
 from spark_eos.config.option import Option, Table
 from spark_eos.config.values import NotAllowedError
@@ -94,7 +94,7 @@ def check_names(table: Table, names: Iterable[str]) -> None:
     problems = Problems()
     for name in names:
         if name not in table:
-            of_kafka = known(str(name), table)
+            of_kafka = kafka_name(str(name), table)
             problems.add(
                 str(name),
                 f"unknown {table.noun} {name!r}; {suggestion(str(name), table)}"
@@ -154,6 +154,6 @@ def stored_value(table: Table, stored: Mapping[str, str], name: str, kind: type[
     return value
 
 
-def expected(table: Table, name: str, value: object, form: str) -> ConfigError:
+def expected_error(table: Table, name: str, value: object, form: str) -> ConfigError:
     """The error for a value that its type allows but its use does not."""
     return ConfigError(f"{table.noun} {name}={value!r}: expected {form}")

@@ -135,7 +135,7 @@ class Choice(ValueType[str]):
 
     def __init__(self, *choices: str, any_case: bool = False, allowed: str | None = None) -> None:
         self.choices, self.any_case = choices, any_case
-        self.allowed = listed(choices) if allowed is None else allowed
+        self.allowed = in_words(choices) if allowed is None else allowed
 
     def parse(self, value: object) -> str:
         text = str(value).lower() if self.any_case else str(value)
@@ -168,7 +168,7 @@ class Member(ValueType[E]):
 
     def __init__(self, kind: type[E], *, any_case: bool = False) -> None:
         self.kind, self.any_case = kind, any_case
-        self.allowed = listed([str(member.value) for member in kind])
+        self.allowed = in_words([str(member.value) for member in kind])
 
     def parse(self, value: object) -> E:
         return self.kind(str(value).lower() if self.any_case else str(value))
@@ -212,6 +212,6 @@ class Code(ValueType[object]):
         return value
 
 
-def listed(words: Sequence[str]) -> str:
+def in_words(words: Sequence[str]) -> str:
     """``a, b or c``."""
     return " or ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)

@@ -44,7 +44,7 @@ class Loading:
 
     def __enter__(self) -> None:
         for name in self._packages:
-            requirement = _wanted(self._extra).get(name, "")
+            requirement = _required_versions(self._extra).get(name, "")
             version, least = _version(name), re.search(r">=([\d.]+)", requirement)
             if version is not None and least is not None and _release(version) < _release(least[1]):
                 raise ConfigError(
@@ -68,12 +68,12 @@ class Loading:
         ) from error
 
     def _command(self, how: str = "") -> str:
-        requirements = [f"{name}{_wanted(self._extra).get(name, '')}" for name in self._packages]
+        requirements = [f"{name}{_required_versions(self._extra).get(name, '')}" for name in self._packages]
         packages = requirements if self._alone else [f"{_OWN}[{self._extra}]"]
         return f"pip install {how}{' '.join(repr(package) for package in packages)}"
 
 
-def _wanted(extra: str) -> dict[str, str]:
+def _required_versions(extra: str) -> dict[str, str]:
     """By the name of a package which versions of it the extra asks for, ``<2,>=1.7``; nothing in a bare folder."""
     return {name: versions for name, versions, of in _requirements() if of == extra}
 

@@ -36,7 +36,7 @@ def marks(store: Store) -> Callable[[State], tuple[MarkEncrypted, ...]]:
     return lambda state: () if state.encrypted_at >= 0 else (action,)
 
 
-def checked(store: Store, propose: Propose) -> Propose:
+def checking_encryption(store: Store, propose: Propose) -> Propose:
     """``propose``, but files of another kind than the log's are refused, on the state to which they are applied."""
 
     def proposed(state: State) -> Sequence[Action]:

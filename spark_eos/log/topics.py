@@ -217,7 +217,7 @@ def layout_of(topic: Topic, version: int | None = None) -> Layout:
     version = newest if version is None else version
     if version == 0:
         return Layout.kafka()
-    with _named(topic):
+    with _naming_topic(topic):
         return _typed(topic.schemas[version - 1], version)
 
 
@@ -226,7 +226,7 @@ def schema_of(topic: Topic) -> pa.Schema | None:
 
     Raises `CorruptRecordError`, naming the topic, for one that cannot be read.
     """
-    with _named(topic):
+    with _naming_topic(topic):
         return deserialise_schema(topic.schemas[-1]) if topic.schemas else None
 
 
@@ -252,7 +252,7 @@ def schema_error(topic: Topic) -> str | None:
 
 
 @contextmanager
-def _named(topic: Topic) -> Iterator[None]:
+def _naming_topic(topic: Topic) -> Iterator[None]:
     """Errors of a schema that is stored say of which topic it is: the rules take types that no client writes."""
     try:
         yield

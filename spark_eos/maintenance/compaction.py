@@ -252,7 +252,7 @@ class Compactor:
     ) -> Compacted | None:
         rows = [*Index(tuple(pages)).scan(pages[0].base_offset, self._log.load)]
         start, number = partition.start, under_way.number
-        row_stays = [self._kept(under_way, topic, row, start) for row in rows]
+        row_stays = [self._records_that_stay(under_way, topic, row, start) for row in rows]
         if not any(_changes(under_way, row, stays) for row, stays in zip(rows, row_stays, strict=True)):
             return None
         taken = [
@@ -285,7 +285,7 @@ class Compactor:
             sum(row.batch.length for row in written if row.batch is not None),
         )
 
-    def _kept(self, under_way: _Pass, topic: Topic, row: IndexRow, start: int) -> _Stays | None:
+    def _records_that_stay(self, under_way: _Pass, topic: Topic, row: IndexRow, start: int) -> _Stays | None:
         """Which records of a batch stay; None if it has none that can, or is not looked at."""
         if (
             row.batch is None

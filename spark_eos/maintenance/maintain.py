@@ -33,7 +33,7 @@ Step = Callable[..., str]
 
 
 @dataclass(frozen=True)
-class Done:
+class StepResult:
     """A step of a pass, and what it did or would do; ``error`` is what ended it."""
 
     step: str
@@ -93,7 +93,7 @@ class Maintainer:
         self._steps = {**rewriters, **(more or {}), **steps}
         self._wait = True
 
-    def run(self, *, wait: bool = True) -> Iterator[Done]:
+    def run(self, *, wait: bool = True) -> Iterator[StepResult]:
         """One pass, step by step: each is done when the next one is asked for.
 
         ``wait`` stays until the delays of the files to be deleted are over; without it a later pass deletes
@@ -109,9 +109,9 @@ class Maintainer:
                 self._log.follow()
                 text = self._steps[name](self._log, dry_run=self._dry_run, tell=self._tell)
             except EosLogError as error:
-                yield Done(name, f"failed: {error}", error)
+                yield StepResult(name, f"failed: {error}", error)
             else:
-                yield Done(name, text)
+                yield StepResult(name, text)
 
     def _snapshot(self, log: Log, *, dry_run: bool, tell: Tell) -> str:
         tell("storing a snapshot")

@@ -277,7 +277,7 @@ class Roller:
             facts = self._facts[key] = Facts.of(rows, start, file_bytes, _is_rolled)
         return facts
 
-    def _kept(self, topic: Topic) -> Callable[[IndexRow], bool]:
+    def _rows_that_stay(self, topic: Topic) -> Callable[[IndexRow], bool]:
         """What tells the rows that stay in their files."""
         file_bytes = max(config_value(topic, "segment.bytes", int), 1)
         return partial(_stays_in_parquet, file_bytes=file_bytes) if is_sealed_in_parquet(topic) else stays
@@ -285,7 +285,7 @@ class Roller:
     def _roll(self, topic: Topic, number: int, partition: Partition, pages: tuple[IndexPage, ...]) -> Rolled:
         rows = [*Index(pages).scan(0, self._log.load)]
         parquet = is_sealed_in_parquet(topic)
-        is_kept = self._kept(topic)
+        is_kept = self._rows_that_stay(topic)
         taken = [row for row in rows if row.next_offset > partition.start and not is_kept(row)]
         holes = partition.start > rows[0].base_offset or any(
             row.batch is None or row.batch.count != row.count for row in rows

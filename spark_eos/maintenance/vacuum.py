@@ -211,10 +211,10 @@ class Vacuum:
 
     def _below(self, floor: int, promised: dict[str, int], kept: dict[str, int]) -> Iterator[ObjectInfo]:
         """The data files that were staged below the floor. Those that are promised for a while yet go into ``kept``."""
-        for info in self._listed(paths.DATA):
+        for info in self._listed_objects(paths.DATA):
             if _is_below(info.name, floor):
                 yield info
-        for info in self._listed(paths.TABLES):
+        for info in self._listed_objects(paths.TABLES):
             # All else there belongs to the tables.
             if paths.is_segment(info.name) and _is_below(info.name, floor):
                 if info.name in promised:
@@ -224,7 +224,7 @@ class Vacuum:
 
     def _pages(self) -> list[Leftover]:
         self._tell("looking for index pages without a reference")
-        candidates = self._left_over(self._listed(paths.INDEX), self._take_out_pages)
+        candidates = self._left_over(self._listed_objects(paths.INDEX), self._take_out_pages)
         return [Leftover("index", name, size) for name, size in candidates.items()]
 
     def _left_over(
@@ -256,7 +256,7 @@ class Vacuum:
             for name in page_names(state, self._log.load):
                 candidates.pop(name, None)
 
-        snapshots = [info.name for info in self._listed(paths.SNAPSHOTS)]
+        snapshots = [info.name for info in self._listed_objects(paths.SNAPSHOTS)]
         state = self._walk(visit)
         for snapshot in snapshots:
             try:
@@ -276,7 +276,7 @@ class Vacuum:
         if name_of is None:
             return []
         listed = [
-            *self._listed(_GROUPS)
+            *self._listed_objects(_GROUPS)
         ]  # Before the log is followed: a member joins before its first heartbeat.
         state = self._log.follow()
         alive = {
@@ -286,9 +286,9 @@ class Vacuum:
 
     def _probes(self) -> list[Leftover]:
         # One that is still being made is as old as its delay by the time it is deleted: it takes a moment.
-        return [Leftover("probe", info.name, info.size) for info in self._listed(PROBES)]
+        return [Leftover("probe", info.name, info.size) for info in self._listed_objects(PROBES)]
 
-    def _listed(self, prefix: str) -> Iterator[ObjectInfo]:
+    def _listed_objects(self, prefix: str) -> Iterator[ObjectInfo]:
         for number, info in enumerate(self._log.store.list(prefix)):
             if number % 1000 == 999:
                 self._tell(f"{number + 1} objects under {prefix} looked at")
@@ -326,10 +326,10 @@ class Vacuum:
                 break
             self._ends.pop(0)
         limit_ms = int(self._log.time.now_ms(self._log.state) - self._min_age_s * 1000)
-        noted = self._noted(state, limit_ms, note=note)
+        noted = self._noted_end(state, limit_ms, note=note)
         return max(own, noted, floor_by_times(self._log, state, limit_ms) if own <= state.seq else 0)
 
-    def _noted(self, state: State, limit_ms: int, *, note: bool) -> int:
+    def _noted_end(self, state: State, limit_ms: int, *, note: bool) -> int:
         """Where processes before this one have seen the end, by that time; notes where it is now."""
         ends = self._notes.read(state.seq + 1)
         if note:

@@ -246,13 +246,16 @@ def open_transactions(state: State, now_ms: int) -> list[OpenTransaction]:
     """The open transactions of ``state``, the oldest first. Pure."""
     names = {topic.topic_id: name for name, topic in state.topics.items()}
     transactions = [
-        _opened(state, names, state.producers[producer_id], now_ms) for producer_id in state.open_transactions
+        _open_transaction(state, names, state.producers[producer_id], now_ms)
+        for producer_id in state.open_transactions
     ]
     return sorted(transactions, key=lambda transaction: (-transaction.age_ms, transaction.producer_id))
 
 
-def _opened(state: State, names: dict[str, str], producer: Producer, now_ms: int) -> OpenTransaction:
-    partitions = [_held(state, names, producer, key) for key in producer.touched]
+def _open_transaction(
+    state: State, names: dict[str, str], producer: Producer, now_ms: int
+) -> OpenTransaction:
+    partitions = [_held_back(state, names, producer, key) for key in producer.touched]
     return OpenTransaction(
         producer.transactional_id or "",
         producer.producer_id,
@@ -270,7 +273,7 @@ def _opened(state: State, names: dict[str, str], producer: Producer, now_ms: int
     )
 
 
-def _held(state: State, names: dict[str, str], producer: Producer, key: PartitionKey) -> HeldBack:
+def _held_back(state: State, names: dict[str, str], producer: Producer, key: PartitionKey) -> HeldBack:
     partition = state.partitions[key]
     first = partition.open.get(producer.producer_id, partition.end)
     is_oldest = first == partition.last_stable_offset

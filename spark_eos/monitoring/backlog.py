@@ -17,7 +17,7 @@ from spark_eos.protocol.index_rows import IndexRow, Kind
 from spark_eos.protocol.state import Partition
 
 
-class Behind(NamedTuple):
+class Backlog(NamedTuple):
     """What offsets of a partition hold.
 
     ``first_ms`` is the time of the first record, to within its batch; None if there is no record.
@@ -30,7 +30,7 @@ class Behind(NamedTuple):
     is_exact: bool
 
 
-NOTHING = Behind(0, 0, None, True)
+NOTHING = Backlog(0, 0, None, True)
 
 
 class RowSums:
@@ -46,7 +46,7 @@ class RowSums:
         self._bytes = [0, *accumulate(batch.length for batch in batches)]
         self._next_times = [batch.min_timestamp_ms for batch in batches]
 
-    def between(self, start: int, stop: int) -> Behind:
+    def between(self, start: int, stop: int) -> Backlog:
         """What the offsets ``start`` to ``stop - 1`` of these rows hold; no batch reaches over ``stop``."""
         last = bisect_right(self._bases, stop - 1)
         first = min(max(bisect_right(self._bases, start) - 1, 0), last)
@@ -62,7 +62,7 @@ class RowSums:
             records -= row.batch.count * skip // row.count
             size -= row.batch.length * skip // row.count
             exact = not row.file.offsets  # Which of its offsets have a record is only in the file.
-        return Behind(records, size, self._next_times[first], exact)
+        return Backlog(records, size, self._next_times[first], exact)
 
 
 def is_record_batch(partition: Partition, row: IndexRow) -> bool:
@@ -109,7 +109,7 @@ class PageSums:
         return min(before, newest) + passed
 
 
-def behind(pages: PageSums, tail: RowSums, start: int, stop: int, first_ms: int | None) -> Behind:
+def backlog(pages: PageSums, tail: RowSums, start: int, stop: int, first_ms: int | None) -> Backlog:
     """What the offsets ``start`` to ``stop - 1`` hold, in index pages, which all end before ``stop``, and after them.
 
     ``first_ms`` is the time of the first record, if ``start`` is in a page and the caller knows it. Else it is
@@ -124,12 +124,12 @@ def behind(pages: PageSums, tail: RowSums, start: int, stop: int, first_ms: int 
     if not size:  # Pages of control batches and holes alone.
         return of_tail._replace(is_exact=False)
     time_ms = pages.time_at(start) if first_ms is None else first_ms
-    return Behind(records + of_tail.records, size + of_tail.bytes, time_ms, False)
+    return Backlog(records + of_tail.records, size + of_tail.bytes, time_ms, False)
 
 
-def appended(partition: Partition, since: int) -> Behind:
+def appended(partition: Partition, since: int) -> Backlog:
     """What was appended from offset ``since`` on. It costs what is new, not what is there."""
     tail = partition.index.tail
     new = RowSums(partition, tail.rows(tail.find(since)))
     pages = tuple(page for page in partition.index.pages if page.next_offset > since)
-    return behind(PageSums(pages), new, since, partition.end, None)
+    return backlog(PageSums(pages), new, since, partition.end, None)

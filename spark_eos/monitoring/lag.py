@@ -16,7 +16,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from spark_eos.log.log import Log
-from spark_eos.monitoring.backlog import NOTHING, Behind, PageSums, RowSums, behind, is_record_batch
+from spark_eos.monitoring.backlog import NOTHING, Backlog, PageSums, RowSums, backlog, is_record_batch
 from spark_eos.monitoring.places import Kind, Place, places, range_of
 from spark_eos.protocol.index import Index, IndexPage, Load, PageContent
 from spark_eos.protocol.state import Partition, PartitionKey, State
@@ -293,7 +293,7 @@ def _measured(
             if place_sums is None:
                 place_sums = sums[place.key] = _sums(partition, memo.sums.get(place.key))
             first_ms = _first_ms(place_sums, start, memo, times, load, budget)
-            much = behind(place_sums.pages, place_sums.tail, start, stop, first_ms)
+            much = backlog(place_sums.pages, place_sums.tail, start, stop, first_ms)
         measures.append(_lag(state, place, now_ms, much))
     memo.sums, memo.times = sums, times
     return measures
@@ -343,7 +343,7 @@ def _first_ms(
     return None
 
 
-def _lag(state: State, place: Place, now_ms: int, much: Behind) -> Lag:
+def _lag(state: State, place: Place, now_ms: int, much: Backlog) -> Lag:
     partition = state.partitions[place.key]
     start, stop = range_of(place, partition)
     common = (place.kind, place.name, place.topic, place.key[1], place.group, place.committed)

@@ -110,10 +110,10 @@ def lags_across(
         return []
     # What is read of a log after the place of a query is not older than that place.
     sources = [look._replace(state=log.follow()) for look, log in zip(looks, logs, strict=True)]
-    return across(logs, sources, list(readings(looks, sources, checkpoints)), exact=exact)
+    return lags_of_queries(logs, sources, list(readings(looks, sources, checkpoints)), exact=exact)
 
 
-def across(
+def lags_of_queries(
     logs: Sequence[Log], sources: Sequence[Look], all_readings: Sequence[Reading], *, exact: bool = False
 ) -> list[QueryAcross]:
     """The queries with their lags. ``sources`` are looks at ``logs``, in which the readings are."""
@@ -206,10 +206,12 @@ def _of_query(
             for number, offset in parts.items():
                 lowest[number] = min(offset, lowest.get(number, offset))
     for (log_id, topic_id, topic), parts in sorted(ends.items()):
-        yield _found(looks, of._replace(topic=topic), log_id, topic_id, parts)
+        yield _reading_of_topic(looks, of._replace(topic=topic), log_id, topic_id, parts)
 
 
-def _found(looks: Sequence[Look], of: Reading, log_id: str, topic_id: str, parts: dict[int, int]) -> Reading:
+def _reading_of_topic(
+    looks: Sequence[Look], of: Reading, log_id: str, topic_id: str, parts: dict[int, int]
+) -> Reading:
     """The topic in the logs that were looked at."""
     same = [at for at, look in enumerate(looks) if look.state.log_id == log_id]
     having = [

@@ -11,7 +11,7 @@ from typing import NoReturn, TypeVar
 
 import pyarrow as pa
 
-from spark_eos.clients.durations import MOST_NOTED, OF_REQUESTS, Durations, taken
+from spark_eos.clients.durations import MOST_NOTED, OF_REQUESTS, Durations, taken_out
 from spark_eos.errors import EosLogError, IllegalStateError
 from spark_eos.errors.hidden import safe_url
 from spark_eos.storage import Data, EarlierPlace, ObjectInfo, Store, Upload
@@ -119,7 +119,7 @@ class MeasuredStore(Store):
 
     def _add_up(self) -> None:
         with self._lock:
-            for verb, size in taken(self._noted):
+            for verb, size in taken_out(self._noted):
                 self._bytes[verb] = self._bytes.get(verb, 0) + size
 
     # -- The store ------------------------------------------------------------------------------------------

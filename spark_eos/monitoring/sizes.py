@@ -24,7 +24,7 @@ class Size(NamedTuple):
     small: int = 0
 
 
-class _Known(NamedTuple):
+class _KnownSize(NamedTuple):
     rows: Index
     pages: Size
     tail: Size
@@ -37,7 +37,7 @@ class Sizes:
     """Sizes of all partitions of one log. For one thread at a time."""
 
     def __init__(self) -> None:
-        self._last: dict[PartitionKey, _Known] = {}
+        self._last: dict[PartitionKey, _KnownSize] = {}
 
     def of(self, state: State) -> dict[PartitionKey, Size]:
         """The sizes of all partitions in ``state``."""
@@ -46,13 +46,13 @@ class Sizes:
         return {key: _size(sums) for key, sums in self._last.items()}
 
 
-def _size(sums: _Known) -> Size:
+def _size(sums: _KnownSize) -> Size:
     pages, tail = sums.pages, sums.tail
     saved = max(tail.small - 1 - sums.small_bytes // BATCH_BYTES, 0) if tail.batches >= TAIL_ROWS else 0
     return Size(pages.batches + tail.batches, pages.bytes + tail.bytes, tail.batches, pages.small + saved)
 
 
-def _measured(partition: Partition, earlier: _Known | None) -> _Known:
+def _measured(partition: Partition, earlier: _KnownSize | None) -> _KnownSize:
     index = partition.index
     if earlier is not None and earlier.rows is index:
         return earlier
@@ -69,7 +69,7 @@ def _measured(partition: Partition, earlier: _Known | None) -> _Known:
             if row.batch.length < SMALL_BYTES:
                 small += 1
                 small_bytes += row.batch.length
-    return _Known(index, pages, Size(batches, size, batches, small), small_bytes)
+    return _KnownSize(index, pages, Size(batches, size, batches, small), small_bytes)
 
 
 def _goes_on(before: Index, after: Index) -> bool:

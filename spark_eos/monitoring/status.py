@@ -18,7 +18,7 @@ from spark_eos.monitoring.activity import Activity, Watch
 from spark_eos.monitoring.measured_store import LookingStore
 from spark_eos.monitoring.members import silent_members
 from spark_eos.monitoring.sizes import Sizes
-from spark_eos.monitoring.troubles.of_state import Seen, of_snapshots, troubles_of
+from spark_eos.monitoring.troubles.of_state import LogView, of_snapshots, troubles_of
 from spark_eos.monitoring.troubles.trouble import LOG, Trouble, worst_first
 from spark_eos.protocol.state import State
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
@@ -101,7 +101,7 @@ def _of_state(log: Log, activity: Activity) -> list[Trouble]:
     small = {key: size.small for key, size in Sizes().of(state).items()}
     silent = silent_members(log, state, now_ms)
     store_ms = _store_ms(log) if is_ahead(state, now_ms) else None
-    return troubles_of(Seen(state, now_ms, activity.lags, small, silent, store_ms))
+    return troubles_of(LogView(state, now_ms, activity.lags, small, silent, store_ms))
 
 
 def _store_ms(log: Log) -> int | None:

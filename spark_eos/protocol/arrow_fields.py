@@ -80,17 +80,17 @@ def fields_of(data: bytes) -> SchemaVersion:
     if number is None:
         ids = iter(range(1, MAX_SCHEMA_FIELDS + 1))
         fields = tuple(_numbered(field, ids, is_named=True) for field in fields)
-    elif any(not field.field_id for field in named(fields)):
+    elif any(not field.field_id for field in named_fields(fields)):
         raise ValueError("it has a field without an id")
     return SchemaVersion(number, fields)
 
 
-def named(fields: tuple[SchemaField, ...], *, inside: bool = False) -> Iterator[SchemaField]:
+def named_fields(fields: tuple[SchemaField, ...], *, inside: bool = False) -> Iterator[SchemaField]:
     """The columns and the fields of structs, however deep; those ``inside`` of a list or a map have no id."""
     for field in fields:
         if not inside:
             yield field
-        yield from named(field.children, inside=field.type != "struct")
+        yield from named_fields(field.children, inside=field.type != "struct")
 
 
 def _field(data: bytes, place: int, *, is_named: bool) -> SchemaField:

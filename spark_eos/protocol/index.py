@@ -180,7 +180,7 @@ class Index(NamedTuple):
             first = max(end - count, 0)
             yield from reversed(self.tail[first:end])
             end, count = first, min(2 * count, 1024)
-        yield from _back(self.pages, offset, load)
+        yield from _rows_backwards(self.pages, offset, load)
 
     def find(self, offset: int, load: Load = in_memory) -> IndexRow | None:
         """The row that holds ``offset``, or else the next one; None after the last one."""
@@ -218,11 +218,11 @@ def _scan(
                 yield row
 
 
-def _back(pages: Sequence[IndexPage], offset: int, load: Load) -> Iterator[IndexRow]:
+def _rows_backwards(pages: Sequence[IndexPage], offset: int, load: Load) -> Iterator[IndexRow]:
     for page in reversed(pages[: bisect_left(pages, offset, key=_base_of_page)]):
         content = load(page)
         if page.level:
-            yield from _back(content, offset, load)  # type: ignore[arg-type]  # pages, from level 1
+            yield from _rows_backwards(content, offset, load)  # type: ignore[arg-type]  # pages, from level 1
             continue
         for row in reversed(content):
             assert isinstance(row, IndexRow)

@@ -101,7 +101,7 @@ class Rows(Sequence[IndexRow]):
 
     def append(self, row: IndexRow) -> Rows:
         """These rows and ``row`` after them."""
-        rows, opened = self._opened(), self._length - self._closed
+        rows, opened = self._open_rows(), self._length - self._closed
         if opened + 1 == BLOCK_ROWS:
             data, heads = pack([*rows[:opened], row])
             length = self._length + 1
@@ -114,7 +114,7 @@ class Rows(Sequence[IndexRow]):
             rows = [*rows[:opened], row]
         return _rows(self._packed, self._heads, self._closed, rows, None, self._length + 1, self._located)
 
-    def _opened(self) -> list[IndexRow]:
+    def _open_rows(self) -> list[IndexRow]:
         """The list of the open rows; after them it may have rows of newer holders."""
         last = self._last
         if last is not None:
@@ -128,7 +128,7 @@ class Rows(Sequence[IndexRow]):
     def find(self, offset: int) -> int:
         """The number of the first row whose ``next_offset`` is greater than ``offset``."""
         opened = self._length - self._closed
-        if opened and (rows := self._opened())[0].base_offset <= offset:
+        if opened and (rows := self._open_rows())[0].base_offset <= offset:
             return self._closed + _find(rows, offset, opened)
         located = self._blocks()
         at = bisect_right(located, offset, key=_base_of_block) - 1
@@ -156,7 +156,7 @@ class Rows(Sequence[IndexRow]):
         if count <= 0:
             return self
         if count >= self._closed:
-            opened = self._opened()[count - self._closed : self._length - self._closed]
+            opened = self._open_rows()[count - self._closed : self._length - self._closed]
             return _rows(b"", (), 0, opened, None, len(opened))
         number = at = 0
         for block in blocks(self._packed):
@@ -178,7 +178,7 @@ class Rows(Sequence[IndexRow]):
         """The first offset; None if there are no rows."""
         if self._packed:
             return next(blocks(self._packed)).base_offset
-        return self._opened()[0].base_offset if self._length else None
+        return self._open_rows()[0].base_offset if self._length else None
 
     def __len__(self) -> int:
         return self._length
@@ -196,12 +196,12 @@ class Rows(Sequence[IndexRow]):
         if not -self._length <= at < self._length:
             raise IndexError(at)
         at %= self._length
-        return self._opened()[at - self._closed] if at >= self._closed else next(self.rows(at))
+        return self._open_rows()[at - self._closed] if at >= self._closed else next(self.rows(at))
 
     def heads(self, count: int) -> Iterator[Head]:
         """Kind, producer and file of the first ``count`` rows: quicker than the rows."""
         closed = chain.from_iterable(heads.rows for heads in self._heads)
-        opened = self._opened()[: self._length - self._closed]
+        opened = self._open_rows()[: self._length - self._closed]
         heads = chain(closed, ((int(row.kind), row.producer, row.file) for row in opened))
         return islice(heads, count)
 
@@ -213,7 +213,7 @@ class Rows(Sequence[IndexRow]):
                 first, block, heads = located[at]
                 yield from unpack(self._packed, block, heads, _row)[max(start - first, 0) :]
         if self._closed < self._length:
-            opened = self._opened()
+            opened = self._open_rows()
             for at in range(max(start - self._closed, 0), self._length - self._closed):
                 yield opened[at]
 

@@ -339,7 +339,7 @@ def _check_partition(key: PartitionKey, partition: Partition) -> None:
 def _check_rows(key: PartitionKey, old: Partition, new: Partition) -> None:
     # Stable rows may be rewritten (`ReplaceSegments`), and are sealed then; nothing else may change.
     kept = [_shown(old, row) for row in old.index.tail if row.next_offset > new.start]
-    held = _held(new)
+    held = _rows_in_memory(new)
     rows = {row.base_offset: _shown(new, row) for row in held}
     sealed = new.index.pages[-1].next_offset if new.index.pages else 0
     files = {row.file for row in old.index.tail}
@@ -357,7 +357,7 @@ def _check_rows(key: PartitionKey, old: Partition, new: Partition) -> None:
             _ensure(stable and replaced, f"rows of partition {key} changed")
 
 
-def _held(partition: Partition) -> list[IndexRow]:
+def _rows_in_memory(partition: Partition) -> list[IndexRow]:
     """All rows that are in memory: pages may have dropped theirs."""
     rows: list[IndexRow] = []
     pages = [*partition.index.pages]

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_eos.protocol.arrow_fields import SchemaField, fields_of, named
+from spark_eos.protocol.arrow_fields import SchemaField, fields_of, named_fields
 from spark_eos.protocol.widening import widens
 
 
 def highest_id(versions: Sequence[bytes]) -> int:
     """The highest id that a field of any of these versions has; 0 if there are none. Raises `ValueError`."""
     return max(
-        (field.field_id for version in versions for field in named(fields_of(version).fields)), default=0
+        (field.field_id for version in versions for field in named_fields(fields_of(version).fields)),
+        default=0,
     )
 
 
@@ -29,7 +30,7 @@ def check_follows(versions: Sequence[bytes], new: bytes) -> None:
             f"it is version {number or 'without a number'}, and version {len(versions) + 1} is the next one: the "
             "schema was changed at the same time"
         )
-    ids = [field.field_id for field in named(fields)]
+    ids = [field.field_id for field in named_fields(fields)]
     if len({*ids}) < len(ids):
         twice = next(field_id for field_id in ids if ids.count(field_id) > 1)
         raise ValueError(f"two fields in it have the id {twice}")
@@ -48,7 +49,7 @@ def _check_siblings(
         if old_field is not None:
             _check_field(old_field, field, highest, path)
             continue
-        for inner in named((field,)):
+        for inner in named_fields((field,)):
             if inner.field_id <= highest:
                 raise ValueError(
                     f"column {path!r} is new here, and has the id {inner.field_id}, which another field had: ids up to "

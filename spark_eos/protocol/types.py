@@ -212,7 +212,7 @@ class SourceProgress(NamedTuple):
     name: str | None = None
 
 
-class Told(NamedTuple):
+class TrailNote(NamedTuple):
     """What an action has done, for people: ``what`` it did to ``name``; ``text`` says more."""
 
     what: str

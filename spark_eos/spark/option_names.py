@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
-from spark_eos.config.kafka.names import known
+from spark_eos.config.kafka.names import kafka_name
 from spark_eos.config.kafka.transport import KAFKA_OPTIONS, Transport, ignores
 from spark_eos.config.nearest import nearest
 from spark_eos.config.option import Option, Table, Use
@@ -160,7 +160,7 @@ def _of_use(rows: tuple[Option, ...], where: _Where) -> str:
 
 
 def _unknown(key: str, plain: str, where: _Where) -> ConfigError:
-    of_kafka = known(plain, where.table)
+    of_kafka = kafka_name(plain, where.table)
     if of_kafka is not None:
         return ConfigError(f"option {key} is not one of eoslog: {of_kafka.why}")
     names = [option.name for option in where.table.values() if where.any_source or where.use in option.uses]

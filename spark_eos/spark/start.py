@@ -72,7 +72,7 @@ def start_query(start: Callable[[], StreamingQuery], *, tries: int = 5) -> Strea
     """
     for _ in range(tries - 1):
         try:
-            query = _found(start)
+            query = _started(start)
         except Exception as error:
             if _GAVE_UP not in str(error):
                 raise
@@ -88,10 +88,10 @@ def start_query(start: Callable[[], StreamingQuery], *, tries: int = 5) -> Strea
         _LOG.warning(_AGAIN)
         with suppress(type(failure)):
             query.awaitTermination()  # Until then Spark holds its name and its checkpoint.
-    return _found(start)
+    return _started(start)
 
 
-def _found(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+def _started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     try:
         return start()
     except Exception as error:

@@ -132,10 +132,12 @@ def _shown_topics(options: SourceOptions) -> dict[str, Topic]:
 def _chosen_of_all(options: SourceOptions, names: tuple[str, ...], topics: dict[str, Topic]) -> StructType:
     """The columns that option ``columns`` names, which the topics need not have more of in common."""
     if not topics:
-        return _chosen(
+        return _chosen_columns(
             names, kafka_schema(include_headers=True), "a Kafka-shaped topic (none is selected yet)"
         )
-    schemas = {name: _chosen(names, _columns(options, topics[name]), f"topic {name!r}") for name in topics}
+    schemas = {
+        name: _chosen_columns(names, _columns(options, topics[name]), f"topic {name!r}") for name in topics
+    }
     first, *other_topics = schemas
     for name in other_topics:
         if schemas[name] != schemas[first]:
@@ -147,7 +149,7 @@ def _chosen_of_all(options: SourceOptions, names: tuple[str, ...], topics: dict[
     return schemas[first]
 
 
-def _chosen(names: tuple[str, ...], columns: StructType, of: str) -> StructType:
+def _chosen_columns(names: tuple[str, ...], columns: StructType, of: str) -> StructType:
     from pyspark.sql.types import StructType
 
     fields = {field.name: field for field in columns}

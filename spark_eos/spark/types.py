@@ -30,7 +30,9 @@ def annotated(field: t.StructField, stored: pa.Field) -> pa.Field:
             f"column {field.name!r} has a user-defined type, {field.dataType.simpleString()}: it is a class of your "
             "program, which a topic cannot keep. Select its fields, or cast it to its plain type"
         )
-    spark_field = t.StructField(field.name, _kept(field.dataType), True, _user_metadata(field.metadata))
+    spark_field = t.StructField(
+        field.name, _stored_type(field.dataType), True, _user_metadata(field.metadata)
+    )
     if spark_field == t.StructField(field.name, of_arrow(stored.type), True):
         return stored
     text = json.dumps(spark_field.jsonValue(), separators=(",", ":"), sort_keys=True)
@@ -95,7 +97,7 @@ def _viewed(array: pa.Array, type_: pa.DataType) -> pa.Array:
     )
 
 
-def _kept(type_: Any) -> Any:
+def _stored_type(type_: Any) -> Any:
     """The type as it is written down: all nested values may be null, as they are stored, and no internal metadata."""
     return _rebuilt(type_, _user_metadata)
 

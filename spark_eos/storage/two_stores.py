@@ -126,8 +126,8 @@ class TwoStores(Store):
         self.data_url = data_url
         self.before = before
         self._chain = _Place(chain)
-        self._data = self._opened(data_url)
-        self._earlier = None if before is None else self._opened(before.url)
+        self._data = self._open_place(data_url)
+        self._earlier = None if before is None else self._open_place(before.url)
         self.url = chain.url
         self.encryption_key_id = chain.encryption_key_id
         self.requests_are_free = all(part.requests_are_free for part in self.parts)
@@ -139,7 +139,7 @@ class TwoStores(Store):
     def __reduce__(self) -> tuple[object, ...]:
         return TwoStores, (self.chain, self.settings, self.data_url, self.before)
 
-    def _opened(self, url: str) -> _Place:
+    def _open_place(self, url: str) -> _Place:
         from spark_eos.storage.urls import data_store
 
         if is_apart(url):
@@ -178,12 +178,12 @@ class TwoStores(Store):
     def _of(self, name: str) -> tuple[Store, str]:
         """The store in which an object of that name is made, and its name there."""
         if name.startswith(_MOVE):
-            place, name = self._named(name)
+            place, name = self._named_place(name)
         else:
             place = self._places(name)[0]
         return place.store, place.folder + name
 
-    def _named(self, name: str) -> tuple[_Place, str]:
+    def _named_place(self, name: str) -> tuple[_Place, str]:
         """The place that the name says. Raises `ObjectNotFoundError` if that move is not under way."""
         entry, side, inner_name = name.removeprefix(_MOVE).split("/", 2)
         if self.before is None or self._earlier is None or entry != str(self.before.until):
@@ -225,7 +225,7 @@ class TwoStores(Store):
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         """As `Store.list`. What has a name that belongs into the other store is not listed: it is not the log's."""
         if prefix.startswith(_MOVE):
-            place, inner_name = self._named(prefix)
+            place, inner_name = self._named_place(prefix)
             move_prefix = prefix.removesuffix(inner_name)
             return (ObjectInfo(move_prefix + info.name, info.size) for info in place.list(inner_name))
         if not self.data_url:

@@ -19,13 +19,13 @@ from spark_eos.monitoring import members
 from spark_eos.monitoring import status as status_module
 from spark_eos.monitoring.status import Space, of_error, status_of
 from spark_eos.monitoring.troubles import of_state
-from spark_eos.monitoring.troubles.of_state import Seen, troubles_of
+from spark_eos.monitoring.troubles.of_state import LogView, troubles_of
 from spark_eos.monitoring.troubles.trouble import LOG
 from spark_eos.protocol.actions import (
     JoinGroup,
     RaiseStagingFloor,
 )
-from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, noted, noted_ms
+from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, note_actions, noted_ms
 from spark_eos.storage import NO_SETTINGS, MemoryStore
 from tests.clients.group_world import beats
 from tests.expiration import no_expiration
@@ -207,7 +207,7 @@ def test_which_clock_is_wrong(log, clock, store_h, is_slow, is_driven):
     clock.now += 3 * HOUR_S
     log.commit(lambda _: (RaiseStagingFloor(1),))
     store_ms = now_ms + int(store_h * HOUR_S * 1000)
-    (one,) = troubles_of(Seen(log.state, now_ms, [], {}, store_ms=store_ms))
+    (one,) = troubles_of(LogView(log.state, now_ms, [], {}, store_ms=store_ms))
     assert ("This machine's clock is wrong" in one.text, "The log's time is wrong" in one.text) == (
         is_slow,
         is_driven,
@@ -369,7 +369,7 @@ def test_small_batches(log, clock):
     now_ms = clock.now_ms()
     for count, expected in ((5_000, []), (5_001, ["small batches"])):
         small = {(topic_id, 0): 5_000, (topic_id, 1): count}
-        assert [one.name for one in troubles_of(Seen(log.state, now_ms, [], small))] == expected
+        assert [one.name for one in troubles_of(LogView(log.state, now_ms, [], small))] == expected
 
 
 @pytest.mark.parametrize(
@@ -422,7 +422,7 @@ def test_the_last_one_is_too_long_ago(log, clock, job, name, limit, days):
     assert (one.level, one.name) == ("warning", name)
     assert one.text == f"{limit} is set, and no {job} --note has ended yet"
     results = (SOUND,) if job == VERIFY else ()
-    log.commit(lambda state: noted(state, job, *results))
+    log.commit(lambda state: note_actions(state, job, *results))
     assert levels(look(log, clock)) == []
     Admin(log).alter_log({limit: None})  # A note is enough to be missed.
     noted_at = clock.now
@@ -433,7 +433,7 @@ def test_the_last_one_is_too_long_ago(log, clock, job, name, limit, days):
     assert (one.level, one.name) == ("warning", name)
     assert one.text == f"the last {job} --note has ended {days} d ago"
     clock.now = noted_at + days * 24 * HOUR_S
-    log.commit(lambda state: noted(state, job, *results))
+    log.commit(lambda state: note_actions(state, job, *results))
     assert levels(look(log, clock)) == []
 
 

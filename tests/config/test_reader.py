@@ -8,7 +8,7 @@ from spark_eos.config.compression import Compression
 from spark_eos.config.isolation import Isolation
 from spark_eos.config.nearest import nearest, suggestion
 from spark_eos.config.option import Option, Table
-from spark_eos.config.reader import OptionReader, check_names, check_stored, expected
+from spark_eos.config.reader import OptionReader, check_names, check_stored, expected_error
 from spark_eos.config.values import Boolean, Choice, Fixed, Integer, Member, Ratio, Text
 from spark_eos.errors import ConfigError
 
@@ -116,7 +116,7 @@ def test_what_is_stored_is_the_text_that_was_given():
 
 
 def test_a_value_that_its_type_allows():
-    assert str(expected(TABLE, "name", "x", "y")) == "test setting name='x': expected y"
+    assert str(expected_error(TABLE, "name", "x", "y")) == "test setting name='x': expected y"
 
 
 def test_the_nearest_name():

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient as ConfluentAdmin
 from spark_eos import Admin, Consumer, Producer
 from spark_eos.clients.other_names import ADMIN_CALLS, CONSUMER_CALLS, NO_CALLS, PRODUCER_CALLS
 from spark_eos.config.consumer import CONSUMER
-from spark_eos.config.kafka.names import known
+from spark_eos.config.kafka.names import kafka_name
 from spark_eos.config.option import Table
 from spark_eos.config.producer import PRODUCER
 from spark_eos.config.values import Fixed
@@ -100,7 +100,7 @@ def of_setting(name: str, table: Table) -> str | None:
         return f"same: only `{kind.spellings[0]}`" if isinstance(kind, Fixed) else "same"
     if name in NO_SETTING:
         return NO_SETTING[name]
-    found = known(name, table)
+    found = kafka_name(name, table)
     if found is None:
         return None
     return f"{'not needed' if found.is_transport else 'not there'}: {found.why}"

@@ -18,7 +18,7 @@ from spark_eos.log.clock import Retry
 from spark_eos.log.commit.lagging import LaggingWriter
 from spark_eos.log.commit.outcomes import (
     KEPT,
-    Found,
+    FoundRequest,
     Report,
     are_reportable,
     read_newest,
@@ -546,8 +546,8 @@ def test_results_are_reportable_as_they_are():
     one, two = ids(2)
     text = with_entry(b"", 5, b"lineage", [Report(one, ACTIONS, RESULTS), Report(two, ACTIONS[1:], (None,))])
     assert read_newest(text) == (5, b"lineage")
-    assert read_results(text, one, ACTIONS) == Found(5, b"lineage", RESULTS)
-    assert read_results(text, two, ACTIONS[1:]) == Found(5, b"lineage", (None,))
+    assert read_results(text, one, ACTIONS) == FoundRequest(5, b"lineage", RESULTS)
+    assert read_results(text, two, ACTIONS[1:]) == FoundRequest(5, b"lineage", (None,))
     assert read_results(text, b"x" * 16, ACTIONS) is None
 
 

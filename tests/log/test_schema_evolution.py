@@ -20,7 +20,7 @@ from spark_eos.log.schemas.type_names import parse_type
 from spark_eos.log.time_travel import as_of, plan_as_of, topic_as_of
 from spark_eos.maintenance.compaction import Compactor
 from spark_eos.maintenance.rolling import Roller
-from spark_eos.protocol.arrow_fields import fields_of, named
+from spark_eos.protocol.arrow_fields import fields_of, named_fields
 
 URLS = (f"memory://schema-evolution-{number}" for number in itertools.count())
 SHOP = pa.struct([("zip", pa.int32()), ("city", pa.string())])
@@ -128,9 +128,9 @@ def test_names_are_used_again_for_other_columns(evolving):
     evolving.alter(add_columns={"n": "int"})
     evolving.alter(rename_columns={"n": "f", "f": "n"})  # They change places.
     assert [(row["n"], row["f"]) for row in evolving.rows()] == [(1.5, None)]
-    ids = [field.field_id for field in named(fields_of(evolving.topic.schemas[-1]).fields)]
+    ids = [field.field_id for field in named_fields(fields_of(evolving.topic.schemas[-1]).fields)]
     assert len({*ids}) == len(ids)
-    assert max(ids) == len([*named(fields_of(evolving.topic.schemas[0]).fields)]) + 1
+    assert max(ids) == len([*named_fields(fields_of(evolving.topic.schemas[0]).fields)]) + 1
 
 
 def test_a_schema_names_all_columns(evolving):
@@ -311,7 +311,7 @@ def test_changes_at_the_same_time(evolving, many):
         thread.join()
     assert failed == []
     assert sorted(evolving.names()) == sorted([*COLUMNS.names, *(f"c{number}" for number in range(many))])
-    ids = [field.field_id for field in named(fields_of(evolving.topic.schemas[-1]).fields)]
+    ids = [field.field_id for field in named_fields(fields_of(evolving.topic.schemas[-1]).fields)]
     assert len({*ids}) == len(ids)
 
 

@@ -9,7 +9,7 @@ from spark_eos.clients.consumer.heartbeat import heartbeat_name
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.monitoring.status import Space, status_of
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
-from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, noted
+from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, note_actions
 from spark_eos.protocol.types import PartitionOffset, SourceProgress
 from spark_eos.storage import MemoryStore
 from tests.log.fakes import FakeClock
@@ -95,7 +95,7 @@ class Day:
         for done in self.maintainer.run(wait=False):  # As `eoslog maintain --watch`: a wait is hours here.
             assert done.error is None, done
         if number % 12 == 0:  # As a backup and a verification do when they end.
-            self.log.commit(lambda state: (*noted(state, BACKUP), *noted(state, VERIFY, SOUND)))
+            self.log.commit(lambda state: (*note_actions(state, BACKUP), *note_actions(state, VERIFY, SOUND)))
         if number % 6 == 5:
             self.job.close()
             self.start_job()

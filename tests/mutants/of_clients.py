@@ -532,7 +532,7 @@ MUTANTS = (
     Mutant(
         "admin-takes-whatever-is-given",
         "spark_eos/clients/admin/__init__.py",
-        "@checked\nclass Admin",
+        "@checks_arguments\nclass Admin",
         "class Admin",
         "an argument of another type ends in a bare TypeError, or drops columns by the letters of a name",
         ("tests/clients/test_given_values.py",),

@@ -347,8 +347,8 @@ MUTANTS = (
     Mutant(
         "stream-skips-silently",
         "spark_eos/spark/source/source.py",
-        "        if self._options.fail_on_data_loss:\n            raise _gone(at, start",
-        "        if False:\n            raise _gone(at, start",
+        "        if self._options.fail_on_data_loss:\n            raise _records_gone(at, start",
+        "        if False:\n            raise _records_gone(at, start",
         "a query goes on after records that it has not read",
         ("tests/spark/test_maintained.py", "-k", "outrun"),
     ),

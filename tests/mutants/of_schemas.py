@@ -108,7 +108,7 @@ MUTANTS = (
     Mutant(
         "fields-without-ids",
         _FIELDS,
-        "    elif any(not field.field_id for field in named(fields)):",
+        "    elif any(not field.field_id for field in named_fields(fields)):",
         "    elif False:",
         "a column without an id follows no column",
         _OF_RULE,

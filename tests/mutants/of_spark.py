@@ -394,8 +394,8 @@ MUTANTS = (
     Mutant(
         "lost-records-passed-over",
         _SOURCE,
-        "        if self._options.fail_on_data_loss:\n            raise _gone(at, start",
-        "        if not self._options.fail_on_data_loss:\n            raise _gone(at, start",
+        "        if self._options.fail_on_data_loss:\n            raise _records_gone(at, start",
+        "        if not self._options.fail_on_data_loss:\n            raise _records_gone(at, start",
         "records that retention removed before they were read are silently left out",
         _OF_SOURCE,
     ),

@@ -7,7 +7,7 @@ import pytest
 
 from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol.actions import AlterTopic
-from spark_eos.protocol.arrow_fields import fields_of, named
+from spark_eos.protocol.arrow_fields import fields_of, named_fields
 from spark_eos.protocol.schema_versions import check_follows, differences, highest_id
 from spark_eos.protocol.widening import widens, widens_by_itself
 from tests.protocol.schemas import field, numbered
@@ -45,7 +45,7 @@ def topic(log):
 def test_places_are_ids_until_a_schema_has_ids():
     found = fields_of(STORED)
     assert found.number is None
-    assert [(one.name, one.field_id) for one in named(found.fields)] == [
+    assert [(one.name, one.field_id) for one in named_fields(found.fields)] == [
         *(("id", 1), ("n", 2), ("shop", 3), ("zip", 4), ("city", 5)),
         *(("seen", 6), ("x", 7), ("by", 8), ("k", 9)),
     ]

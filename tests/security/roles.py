@@ -10,7 +10,7 @@ from pathlib import Path
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
 from spark_eos.clients.arrow_reader import read_arrow
 from spark_eos.errors import ProducerFencedError
-from spark_eos.maintenance.maintain import Done, Maintainer
+from spark_eos.maintenance.maintain import Maintainer, StepResult
 from spark_eos.storage.objects.clients import parse_location
 from spark_eos.storage.objects.store import ObjectStore
 from spark_eos.storage.settings import Settings
@@ -129,7 +129,7 @@ def read(url: str, settings: Settings) -> None:
     assert admin.list_transactions()
 
 
-def maintain(url: str, settings: Settings, *steps: str, wait: bool = True) -> Iterator[Done]:
+def maintain(url: str, settings: Settings, *steps: str, wait: bool = True) -> Iterator[StepResult]:
     """One pass of all steps, or of these. Without ``wait`` what is due in a minute is left for a later one."""
     log = Log.open(url, settings=Settings(settings))
     more = {"only": steps} if steps else {}

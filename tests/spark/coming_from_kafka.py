@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spark_eos.config.consumer import CONSUMER, consumer_config
-from spark_eos.config.kafka.names import PREFIXES, RENAMED, known
+from spark_eos.config.kafka.names import PREFIXES, RENAMED, kafka_name
 from spark_eos.config.kafka.transport import KAFKA_OPTIONS
 from spark_eos.config.option import Use
 from spark_eos.config.producer import PRODUCER, producer_config
@@ -189,7 +189,7 @@ def answer(name: str, given: dict[str, object], run: Run) -> Answer:
         if renamed is None:
             return Answer(REFUSED, _reason(text))
         return Answer(OTHER, f"`{renamed[1]}`") if plain in RENAMED else Answer(REFUSED, _reason(text))
-    of_kafka = known(name.removeprefix("kafka."))
+    of_kafka = kafka_name(name.removeprefix("kafka."))
     assert of_kafka is None or of_kafka.is_transport
     return Answer(NOT_NEEDED, _reason(text) if of_kafka is None else of_kafka.why)
 

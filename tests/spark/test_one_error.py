@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from spark_eos import Admin, Consumer, Producer
-from spark_eos.config.kafka.names import REPLACED, TRANSPORT, known
+from spark_eos.config.kafka.names import REPLACED, TRANSPORT, kafka_name
 from spark_eos.config.sink import SINK
 from spark_eos.config.source import SOURCE
 from spark_eos.errors import ConfigError, SchemaMismatchError
@@ -135,7 +135,7 @@ def test_what_is_dropped_has_no_row():
     assert not names & {name.lower() for name in (*SOURCE, *SINK)}
     assert not names & REPLACED.keys()
     for name in (*SOURCE, *SINK):
-        assert name == "kafka.options" or known(name, SINK) is None
+        assert name == "kafka.options" or kafka_name(name, SINK) is None
 
 
 @pytest.mark.parametrize("name", ["failOnDataLos", "kafka.retention.m", "startingOffset", "kafka.group.idd"])

@@ -182,7 +182,7 @@ def consume(
             from spark_eos.clients.consumer.consumer import Consumer
 
             with Consumer(url, settings) as consumer:
-                existing_topic = _known(url, settings, topic)
+                existing_topic = _known_topic(url, settings, topic)
                 renderer = _renderer(
                     existing_topic, record_format, form, _skip if skip_message_on_error else None
                 )
@@ -221,7 +221,7 @@ def _place(offset: str | None, from_time: str | None, *, from_beginning: bool, f
         ) from None
 
 
-def _known(url: str, settings: dict[str, str], name: str) -> Topic:
+def _known_topic(url: str, settings: dict[str, str], name: str) -> Topic:
     from spark_eos.clients.opening import store_settings
     from spark_eos.log.log import Log
 

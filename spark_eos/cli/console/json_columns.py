@@ -118,7 +118,9 @@ def _from_json(type_: pa.DataType) -> Convert:
         return _microseconds
     if types.is_list(type_):
         item = from_json(type_.value_type)
-        return lambda value: [_named(item, element, f"[{at}]") for at, element in enumerate(_list(value))]
+        return lambda value: [
+            _converted_column(item, element, f"[{at}]") for at, element in enumerate(_list(value))
+        ]
     if types.is_map(type_):
         return partial(_pairs, key=_from_json(type_.key_type), item=from_json(type_.item_type))
     if types.is_struct(type_):
@@ -190,7 +192,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _named(convert: Convert, value: Any, name: str) -> Any:
+def _converted_column(convert: Convert, value: Any, name: str) -> Any:
     try:
         return convert(value)
     except (ValueError, OverflowError) as error:
@@ -223,7 +225,7 @@ def _struct(value: Any, *, parts: dict[str, Convert]) -> dict[str, Any]:
     for name in value:
         if name not in parts:
             raise ValueError(f"there is no field {name!r}; {suggestion(name, parts)}")
-    return {name: _named(convert, value.get(name), name) for name, convert in parts.items()}
+    return {name: _converted_column(convert, value.get(name), name) for name, convert in parts.items()}
 
 
 def _pairs(value: Any, *, key: Convert, item: Convert) -> list[tuple[Any, Any]]:
@@ -233,7 +235,8 @@ def _pairs(value: Any, *, key: Convert, item: Convert) -> list[tuple[Any, Any]]:
     ):
         raise ValueError(f"expected an object or an array of [key, value], found {_shown(value)}")
     return [
-        (_named(key, map_key, "key"), _named(item, map_value, str(map_key))) for map_key, map_value in pairs
+        (_converted_column(key, map_key, "key"), _converted_column(item, map_value, str(map_key)))
+        for map_key, map_value in pairs
     ]
 
 

@@ -222,7 +222,7 @@ def _write(
                 _commit(producer)
             sending.settle()
         except EosLogError as error:
-            raise _told(error, ended()) from None
+            raise _with_counts(error, ended()) from None
     except Interrupted as interrupted:  # Also while an error waits for what was sent before it.
         _stop(interrupted, ended())
 
@@ -253,7 +253,7 @@ def _settle(sending: Sending) -> str:
     return sending.account()
 
 
-def _told(error: EosLogError, account: str) -> EosLogError:
+def _with_counts(error: EosLogError, account: str) -> EosLogError:
     """The error, which also says which lines are in the log."""
     error.args = (f"{error}; {account}",)
     return error

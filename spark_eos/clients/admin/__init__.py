@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from spark_eos.clients.admin.argument_checks import checked
+from spark_eos.clients.admin.argument_checks import checks_arguments
 from spark_eos.clients.admin.descriptions import (
     ClockDescription,
     Expired,
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 
-@checked
+@checks_arguments
 class Admin(SeveralAdmin, TransactionAdmin, FencingAdmin, GroupAdmin):
     """Administers a log: topics, transactions, groups, and settings. Safe to share between threads.
 

@@ -44,7 +44,7 @@ _ALIKE = {Any, TopicPartition}
 """Of these, and of those that errors call by their own names, all is taken: who uses it knows what looks like one."""
 
 
-def checked(kind: C) -> C:
+def checks_arguments(kind: C) -> C:
     """The same class. Its calls raise `InvalidRequestError` for an argument that is of another form than its type."""
     for name, call in inspect.getmembers(kind, inspect.isfunction):
         if not name.startswith("_"):

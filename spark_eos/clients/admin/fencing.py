@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from spark_eos.clients.admin.base import WRITER, AdminBase
 from spark_eos.clients.admin.descriptions import TransactionDescription
-from spark_eos.clients.admin.transactions import described, known_producer, topic_names
+from spark_eos.clients.admin.transactions import known_producer, topic_names, transaction_description
 from spark_eos.clients.validation import as_names, as_partition
 from spark_eos.errors import InvalidRequestError
 from spark_eos.log.data.planner import partition_of
@@ -172,7 +172,7 @@ class FencingAdmin(AdminBase):
         state = log.commit(
             lambda state: _terminate(known_producer(state, transactional_id)), writer=WRITER
         ).state
-        return described(topic_names(state), known_producer(state, transactional_id))
+        return transaction_description(topic_names(state), known_producer(state, transactional_id))
 
 
 def _terminate(producer: Producer) -> tuple[Action, ...]:
@@ -218,4 +218,4 @@ def _abort(log: Log, target: Producer) -> TransactionDescription:
         return (_fence(producer),)
 
     state = log.commit(propose, writer=WRITER).state
-    return described(topic_names(state), state.producers.get(target.producer_id, target))
+    return transaction_description(topic_names(state), state.producers.get(target.producer_id, target))

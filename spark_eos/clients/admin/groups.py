@@ -74,7 +74,7 @@ class GroupAdmin(AdminBase):
         state = self._log().follow()
         names = {topic.topic_id: name for name, topic in state.topics.items()}
         chosen = _groups(state) if groups is None else as_names(groups, "group")
-        return {group: _described(state, names, group, _require(state, group)) for group in chosen}
+        return {group: _group_description(state, names, group, _require(state, group)) for group in chosen}
 
     def list_group_offsets(self, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
         """List the committed offsets of a group.
@@ -197,7 +197,7 @@ class GroupAdmin(AdminBase):
         state = log.follow()
         if not dry_run:
             state = log.end_overdue()  # The latest offset is the last stable one.
-        targets = _expanded(state, group, partitions)
+        targets = _expanded_partitions(state, group, partitions)
         # The incarnations that are meant: a topic that is deleted and created again meanwhile is refused.
         topic_ids = {at.topic: state.topics[at.topic].topic_id for at in targets}
         time_offsets = {} if time_ms is None else offsets_at(log, targets, time_ms)
@@ -273,7 +273,7 @@ class GroupAdmin(AdminBase):
         UnknownTopicOrPartitionError
             The log has no such topic or partition.
         """
-        targets = _expanded(self._log().follow(), group, partitions)
+        targets = _expanded_partitions(self._log().follow(), group, partitions)
         return self._forget(group, tuple((at.topic, at.partition) for at in targets)) if targets else []
 
     def remove_members_from_group(self, group: str, members: Iterable[str] | None = None) -> list[str]:
@@ -336,7 +336,7 @@ def _require(state: State, group: str) -> Group:
     return state.groups.get(group, Group())
 
 
-def _expanded(
+def _expanded_partitions(
     state: State, group: str, partitions: Iterable[TopicPartition | str] | None
 ) -> list[TopicPartition]:
     """Partitions, sorted, where topics stand for all of theirs; default: those with committed offsets."""
@@ -373,7 +373,7 @@ def _members(group: str, current: Group, names: list[str] | None) -> tuple[str, 
     return tuple(member_ids)
 
 
-def _described(state: State, names: dict[str, str], group: str, current: Group) -> GroupDescription:
+def _group_description(state: State, names: dict[str, str], group: str, current: Group) -> GroupDescription:
     members = [_member(names, current.members[member_id]) for member_id in sorted(current.members)]
     readers = {at: member.member_id for member in members for at in member.partitions}
     committed = {TopicPartition(*at): offset.public for at, offset in state.offsets.get(group, Map()).items()}

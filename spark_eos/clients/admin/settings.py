@@ -20,7 +20,7 @@ from spark_eos.protocol.actions import (
     ExpireTransactionalIds,
     ResetLogTime,
 )
-from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, noted
+from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, note_actions
 from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
@@ -194,7 +194,7 @@ class SettingsAdmin(AdminBase):
         >>> admin.create_topic("orders", partitions=1)
         >>> admin.note_backup()
         """
-        self._log().commit(lambda state: noted(state, BACKUP), writer=WRITER)
+        self._log().commit(lambda state: note_actions(state, BACKUP), writer=WRITER)
 
     def note_verify(self, sound: bool) -> None:
         """Note that a check of the whole log has ended now, as ``eoslog verify --note`` does.
@@ -215,7 +215,7 @@ class SettingsAdmin(AdminBase):
         >>> admin.note_verify(sound=True)
         """
         results = (SOUND,) if sound else ()
-        self._log().commit(lambda state: noted(state, VERIFY, *results), writer=WRITER)
+        self._log().commit(lambda state: note_actions(state, VERIFY, *results), writer=WRITER)
 
     def expire(self, *, trust_clock: bool = False) -> Expired:
         """End transactions that have timed out, and forget ids and offsets that have expired.

@@ -92,7 +92,7 @@ class TransactionAdmin(AdminBase):
         producers = (
             state.producers[producer_id] for _, producer_id in sorted(state.transactional_ids.items())
         )
-        return [described(names, producer) for producer in producers if passes(producer)]
+        return [transaction_description(names, producer) for producer in producers if passes(producer)]
 
     def describe_transaction(self, transactional_id: str) -> TransactionDescription:
         """Describe the last transaction of a transactional id.
@@ -113,7 +113,7 @@ class TransactionAdmin(AdminBase):
             The log knows no such id.
         """
         state = self._log().follow()
-        return described(topic_names(state), known_producer(state, transactional_id))
+        return transaction_description(topic_names(state), known_producer(state, transactional_id))
 
     def resolve_transactions(self, decider: str | os.PathLike[str] | Log | None = None) -> dict[str, str]:
         """Ask now the logs that decide prepared transactions of this one, and end those that are decided.
@@ -261,7 +261,7 @@ def topic_names(state: State) -> dict[str, str]:
     return {topic.topic_id: name for name, topic in state.topics.items()}
 
 
-def described(names: dict[str, str], producer: ProducerState) -> TransactionDescription:
+def transaction_description(names: dict[str, str], producer: ProducerState) -> TransactionDescription:
     """The last transaction of a producer. ``names`` are those of the topics by id."""
     prepared = producer.prepared
     pending: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}

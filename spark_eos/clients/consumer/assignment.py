@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any, TypeAlias
 
-from spark_eos.clients.consumer.base import ConsumerBase, listed
+from spark_eos.clients.consumer.base import ConsumerBase, listed_partitions
 from spark_eos.clients.consumer.coordinator import ConsumerCoordinator
 from spark_eos.clients.consumer.partition_state import PartitionState
 from spark_eos.clients.consumer.subscriptions import Listener, Subscription
@@ -213,7 +213,7 @@ class ConsumerAssignment(ConsumerBase):
         IllegalStateError
             A partition is not assigned to this consumer, or the consumer is closed.
         """
-        for assigned in [self._assigned_at(at) for at in listed(partitions)]:
+        for assigned in [self._assigned_at(at) for at in listed_partitions(partitions)]:
             assigned.paused = True
 
     @one_at_a_time
@@ -241,7 +241,7 @@ class ConsumerAssignment(ConsumerBase):
         IllegalStateError
             A partition is not assigned to this consumer, or the consumer is closed.
         """
-        for assigned in [self._assigned_at(at) for at in listed(partitions)]:
+        for assigned in [self._assigned_at(at) for at in listed_partitions(partitions)]:
             assigned.paused = False
 
     def _assign_all(self, state: State) -> None:

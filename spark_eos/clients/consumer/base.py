@@ -29,7 +29,9 @@ from spark_eos.log.poll_backoff import PollBackoff
 from spark_eos.protocol.types import TopicPartition
 
 
-def listed(partitions: Sequence[TopicPartition | Collection[TopicPartition]]) -> list[TopicPartition]:
+def listed_partitions(
+    partitions: Sequence[TopicPartition | Collection[TopicPartition]],
+) -> list[TopicPartition]:
     """Partitions that were given one by one, as to kafka-python, or as a collection, as to confluent-kafka."""
     places: list[TopicPartition] = []
     for item in partitions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from numbers import Real
 
-from spark_eos.clients.consumer.base import ConsumerBase, listed
+from spark_eos.clients.consumer.base import ConsumerBase, listed_partitions
 from spark_eos.clients.one_thread import one_at_a_time
 from spark_eos.clients.records import OffsetAndTimestamp
 from spark_eos.clients.validation import as_offsets, as_partitions, by_partition
@@ -54,7 +54,9 @@ class ConsumerPositions(ConsumerBase):
         IllegalStateError
             A partition is not assigned to this consumer, or the consumer is closed.
         """
-        for at, offset in self.beginning_offsets(listed(partitions) or list(self._assigned)).items():
+        for at, offset in self.beginning_offsets(
+            listed_partitions(partitions) or list(self._assigned)
+        ).items():
             self._assigned_at(at).seek(offset)
 
     @one_at_a_time
@@ -71,7 +73,7 @@ class ConsumerPositions(ConsumerBase):
         IllegalStateError
             A partition is not assigned to this consumer, or the consumer is closed.
         """
-        for at, offset in self.end_offsets(listed(partitions) or list(self._assigned)).items():
+        for at, offset in self.end_offsets(listed_partitions(partitions) or list(self._assigned)).items():
             self._assigned_at(at).seek(offset)
 
     @one_at_a_time

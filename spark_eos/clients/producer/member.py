@@ -140,14 +140,14 @@ class MemberTransactions(TwoPhaseTransactions):
             decision = None if producer is None else producer.decision
             if decision is not None and (decision.epoch, decision.number) == (stamp.epoch, stamp.number):
                 return ()
-            return (*_noted(stamp, decision), AddFollowers(stamp, followers))
+            return (*_decision_actions(stamp, decision), AddFollowers(stamp, followers))
 
         try:
             committed = log.commit(propose, writer=self._writer, request_id=self._adding)
         except CommitOutcomeUnknownError as error:
             self._touched = True
             if error.is_final:
-                raise self._lost(error) from error
+                raise self._outcome_lost(error) from error
             raise
         except RetriableError:
             raise
@@ -192,12 +192,12 @@ class MemberTransactions(TwoPhaseTransactions):
 
             def propose(state: State) -> tuple[Action, ...]:
                 producer = state.producers.get(stamp.producer_id)
-                return _noted(stamp, None if producer is None else producer.decision)
+                return _decision_actions(stamp, None if producer is None else producer.decision)
 
             self.log.commit(propose, writer=self._writer)
 
 
-def _noted(stamp: ProducerStamp, decision: Decision | None) -> tuple[Action, ...]:
+def _decision_actions(stamp: ProducerStamp, decision: Decision | None) -> tuple[Action, ...]:
     if (
         decision is None
         or decision.epoch != stamp.epoch

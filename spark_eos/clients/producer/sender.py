@@ -173,11 +173,11 @@ class Sender:
             self.flush()
         begun = (waiting(), self.taken)
         with suppress(KeyboardInterrupt, SystemExit):  # The user does not want to wait.
-            while self._left(begun, waiting) and SYSTEM.monotonic() < deadline:
+            while self._unsent_accumulators(begun, waiting) and SYSTEM.monotonic() < deadline:
                 self._urgent.set()
                 self._waiting.set()
                 SYSTEM.sleep(_LOOK_S)
-        for gathered in self._left(begun, waiting):
+        for gathered in self._unsent_accumulators(begun, waiting):
             if (
                 self._request is not None
                 and self._request.batch is gathered
@@ -194,7 +194,7 @@ class Sender:
             gathered.fail(error)
         return [failed for failed in (before, self.take_failures(last=True)) if failed is not None]
 
-    def _left(
+    def _unsent_accumulators(
         self, begun: tuple[Accumulator, Accumulator], waiting: Callable[[], Accumulator]
     ) -> list[Accumulator]:
         rests = self._turn.acquire(blocking=False)  # Else the thread works, and a batch may seem to be empty.

@@ -334,7 +334,7 @@ class TransactionManager(OfOneProcess):
             self._unanswered = earlier  # The log knows of all tries that it has answered.
             if not error.is_final:
                 raise
-            raise self._lost(error) from error
+            raise self._outcome_lost(error) from error
         except RetriableError:
             self._unanswered = earlier
             if not earlier:
@@ -374,7 +374,7 @@ class TransactionManager(OfOneProcess):
         self._error = None
         self.state = _S.READY
 
-    def _lost(self, error: CommitOutcomeUnknownError) -> CommitOutcomeLostError:
+    def _outcome_lost(self, error: CommitOutcomeUnknownError) -> CommitOutcomeLostError:
         lost = CommitOutcomeLostError(f"{error}. Close this producer")
         self._leave(lost)
         self.fail(lost)

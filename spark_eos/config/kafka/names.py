@@ -10,7 +10,7 @@ from collections.abc import Container
 from typing import NamedTuple
 
 
-class Known(NamedTuple):
+class KafkaName(NamedTuple):
     """What is known of a name. ``is_transport``: without it the same records are read and written."""
 
     why: str
@@ -155,7 +155,7 @@ REPLACED: dict[str, str] = {
 _REASONS = {name: why for why, names in TRANSPORT.items() for name in names}
 
 
-def known(name: str, own_names: Container[str] = ()) -> Known | None:
+def kafka_name(name: str, own_names: Container[str] = ()) -> KafkaName | None:
     """What is known of a name, whatever its case and with underscores or dots; None if it is not one of Kafka's.
 
     ``own_names`` has the names that there are rows for: a setting that has one of those under another name is no
@@ -164,11 +164,11 @@ def known(name: str, own_names: Container[str] = ()) -> Known | None:
     plain = name.lower().replace("_", ".")
     renamed = RENAMED.get(plain, plain)
     if renamed != name and renamed in own_names:
-        return Known(f"its name here is {renamed}", is_transport=False)
+        return KafkaName(f"its name here is {renamed}", is_transport=False)
     if renamed in _REASONS:
-        return Known(_REASONS[renamed], is_transport=True)
+        return KafkaName(_REASONS[renamed], is_transport=True)
     for prefix, why in PREFIXES.items():
         if renamed.startswith(prefix):
-            return Known(why, is_transport=True)
+            return KafkaName(why, is_transport=True)
     instead = REPLACED.get(renamed)
-    return None if instead is None else Known(instead, is_transport=False)
+    return None if instead is None else KafkaName(instead, is_transport=False)

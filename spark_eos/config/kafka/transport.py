@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
-from spark_eos.config.kafka.names import RENAMED, known
+from spark_eos.config.kafka.names import RENAMED, kafka_name
 from spark_eos.config.option import Option, Table, Use
 from spark_eos.config.reader import OptionReader, Problems, parse
 from spark_eos.config.store import only_store_options, read_store_options, without_store_options
@@ -36,7 +36,7 @@ class Transport:
 
     def takes(self, name: str, own_names: Container[str], spelled: str | None = None) -> bool:
         """Whether a name without a row is one of the transport's; it is kept then, as it was ``spelled``."""
-        setting = known(name, own_names)
+        setting = kafka_name(name, own_names)
         if setting is None or not setting.is_transport:
             return False
         self._names.setdefault(setting.why, []).append(spelled or name)

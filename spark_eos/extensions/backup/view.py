@@ -56,7 +56,7 @@ class BackupView(Store):
         file = self._file(name)
         if offset or length is not None:
             return self._part(file, offset, length)
-        return self._whole(file)
+        return self._whole_file(file)
 
     def with_data(self, url: str, before: EarlierPlace | None = None) -> Store:
         """Itself: a backup has data files beside the entries, wherever the log had them."""
@@ -85,11 +85,11 @@ class BackupView(Store):
         with self._lock:
             last_pack, data = self._last_pack
             if last_pack is not pack:
-                data = self._whole(pack.file)
+                data = self._whole_file(pack.file)
                 self._last_pack = pack, data
             return data
 
-    def _whole(self, file: StoredFile) -> pa.Buffer:
+    def _whole_file(self, file: StoredFile) -> pa.Buffer:
         data = self._part(file, 0, None)
         if data.size != file.size or sha256(data).hexdigest() != file.sha256:
             raise damaged(self._store, self._name, file, "is not what was backed up")

@@ -52,7 +52,7 @@ class KeyRotator(Roller):
         rows = Index((page,)).scan(max(start, page.base_offset), self._log.load)
         return any(row.file is not None and not self._is_new(row.file.name) for row in rows)
 
-    def _kept(self, topic: Topic) -> Callable[[IndexRow], bool]:
+    def _rows_that_stay(self, topic: Topic) -> Callable[[IndexRow], bool]:
         return lambda row: row.file is not None and self._is_new(row.file.name)
 
     def _is_new(self, name: str) -> bool:

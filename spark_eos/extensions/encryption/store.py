@@ -130,7 +130,7 @@ class EncryptedStore(EncryptingStore):
             return self.inner.read(name, offset, length)
         check_range(name, offset, length)
         try:
-            return self._opened(cipher, name, offset, length)
+            return self._decrypted(cipher, name, offset, length)
         except ValueError:
             # The object may be another one than before, with another key.
             self._forget(name)
@@ -138,13 +138,13 @@ class EncryptedStore(EncryptingStore):
         if cipher is None:
             return self.inner.read(name, offset, length)
         try:
-            return self._opened(cipher, name, offset, length)
+            return self._decrypted(cipher, name, offset, length)
         except ValueError as error:
             raise CorruptRecordError(
                 f"encrypted file {name!r}: {error}; restore the file from a backup"
             ) from None
 
-    def _opened(self, cipher: FileCipher, name: str, offset: int, length: int | None) -> pa.Buffer:
+    def _decrypted(self, cipher: FileCipher, name: str, offset: int, length: int | None) -> pa.Buffer:
         """Raises `ValueError`. One byte more is asked for: where it is missing, the file ends."""
         if length == 0:
             return pa.py_buffer(b"")

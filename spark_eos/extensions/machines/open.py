@@ -43,8 +43,8 @@ class NetworkChannel(MachinesChannel):
             self._reach_out,
             time.monotonic,
             chance,
-            _aside,
-            RequestObjects(store, time.monotonic, _aside, lambda: uuid4().hex),
+            _in_daemon_thread,
+            RequestObjects(store, time.monotonic, _in_daemon_thread, lambda: uuid4().hex),
         )
         tell_in_child(self)
 
@@ -73,7 +73,7 @@ class NetworkChannel(MachinesChannel):
         return call(hint, self._member)
 
 
-def _aside(work: Callable[[], Any]) -> Future[Any]:
+def _in_daemon_thread(work: Callable[[], Any]) -> Future[Any]:
     """In a daemon thread: the process may end, or fork, meanwhile. Here and now if there can be no thread any more."""
     future: Future[Any] = Future()
 

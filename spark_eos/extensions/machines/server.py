@@ -155,9 +155,9 @@ class _News:
         self._mailbox = mailbox
         self._loop: asyncio.AbstractEventLoop | None = None
         self._event = asyncio.Event()
-        mailbox.on_news = self._told
+        mailbox.on_news = self._wake_waiting
 
-    def _told(self) -> None:
+    def _wake_waiting(self) -> None:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake)
 

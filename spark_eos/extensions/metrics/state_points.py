@@ -20,7 +20,7 @@ from spark_eos.protocol.state import PartitionKey, State, Topic
 _NOUNS = {"group": "consumer_group", "query": "query", "publication": "publication"}
 
 
-class Seen(NamedTuple):
+class LogLook(NamedTuple):
     """What one look at a log saw; ``by_partition``: whether points of single partitions are wanted."""
 
     log: str
@@ -33,7 +33,7 @@ class Seen(NamedTuple):
     by_partition: bool
 
 
-def state_points(seen: Seen) -> Iterator[Point]:
+def state_points(seen: LogLook) -> Iterator[Point]:
     """All points."""
     yield from _of_log(seen)
     yield from _of_transactions(seen)
@@ -66,7 +66,7 @@ def trouble_points(log: str, troubles: Iterable[Trouble]) -> Iterator[Point]:
         yield point("eoslog.trouble", count, log, name, level, about)
 
 
-def _of_log(seen: Seen) -> Iterator[Point]:
+def _of_log(seen: LogLook) -> Iterator[Point]:
     state, counts = seen.state, seen.counts
     yield point("eoslog.log.entries", state.seq + 1, seen.log)
     ahead_ms = state.timestamp_ms - seen.now_ms
@@ -86,7 +86,7 @@ def _of_log(seen: Seen) -> Iterator[Point]:
     yield point("eoslog.topics", len(state.topics), seen.log)
 
 
-def _of_transactions(seen: Seen) -> Iterator[Point]:
+def _of_transactions(seen: LogLook) -> Iterator[Point]:
     producers = [seen.state.producers[producer_id] for producer_id in seen.state.open_transactions]
     ages = [max(seen.now_ms - producer.started_ms, 0) for producer in producers]
     late = sum(
@@ -111,7 +111,7 @@ def _open_since(state: State) -> dict[str, int]:
     return oldest_ms
 
 
-def _of_topic(seen: Seen, topic: Topic, open_ms: Mapping[str, int]) -> Iterator[Point]:
+def _of_topic(seen: LogLook, topic: Topic, open_ms: Mapping[str, int]) -> Iterator[Point]:
     keys = [(topic.topic_id, number) for number in range(topic.partitions)]
     partitions = [seen.state.partitions[key] for key in keys]
     sizes = [seen.sizes[key] for key in keys]
@@ -142,7 +142,7 @@ def _of_topic(seen: Seen, topic: Topic, open_ms: Mapping[str, int]) -> Iterator[
             yield point("eoslog.partition.size", stored.bytes, *at)
 
 
-def _lag_points(seen: Seen) -> Iterator[Point]:
+def _lag_points(seen: LogLook) -> Iterator[Point]:
     # The lags are sorted by kind, name and topic.
     for (kind, name, topic), lags in groupby(seen.lags, lambda lag: (lag.kind, lag.name, lag.topic)):
         parts = list(lags)

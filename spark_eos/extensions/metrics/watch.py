@@ -13,7 +13,7 @@ from spark_eos.extensions.metrics.debt import Snapshots, garbage
 from spark_eos.extensions.metrics.entry_counts import EntryCounts
 from spark_eos.extensions.metrics.periodic import Periodic
 from spark_eos.extensions.metrics.points import Histogram, Point, point
-from spark_eos.extensions.metrics.state_points import Seen, state_points, trouble_points
+from spark_eos.extensions.metrics.state_points import LogLook, state_points, trouble_points
 from spark_eos.extensions.metrics.store_points import StoreSource
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock, Retry
@@ -47,7 +47,7 @@ _RETRY = Retry(deadline_s=1.0)
 _LOG = logging.getLogger(__name__)
 
 
-class _Found(NamedTuple):
+class _LookResult(NamedTuple):
     """What a look found: the points of the log; those of its disk and of what is wrong alone, if it failed."""
 
     points: tuple[Point, ...]
@@ -130,7 +130,7 @@ class LogWatch:
 
     # -- Looking, in the threads ----------------------------------------------------------------------------
 
-    def _look(self) -> _Found:
+    def _look(self) -> _LookResult:
         begun = time.perf_counter()
         try:
             points = tuple(self._points())
@@ -140,9 +140,9 @@ class LogWatch:
             points = tuple(self._wrong(troubles, self._spaces(None)))
             if isinstance(error, (CorruptRecordError, DivergedLogError)):
                 self._log = None  # Else it goes on where it stands: what was opened again would miss entries.
-            return _Found(points, time.perf_counter() - begun, is_up=False)
+            return _LookResult(points, time.perf_counter() - begun, is_up=False)
         self._reported, self.error = "", None
-        return _Found(points, time.perf_counter() - begun, is_up=True)
+        return _LookResult(points, time.perf_counter() - begun, is_up=True)
 
     def _points(self) -> Iterable[Point]:
         log = self._log
@@ -155,9 +155,9 @@ class LogWatch:
         self._counts.forget(state)
         sizes = self._sizes.of(state)
         lags, silent = tuple(lags_at(log, state, now_ms)), tuple(silent_members(log, state, now_ms))
-        seen = Seen(self.label, state, now_ms, self._counts, sizes, lags, silent, self._by_partition)
+        seen = LogLook(self.label, state, now_ms, self._counts, sizes, lags, silent, self._by_partition)
         small = {key: size.small for key, size in sizes.items()}
-        troubles = of_state.troubles_of(of_state.Seen(state, now_ms, lags, small, silent))
+        troubles = of_state.troubles_of(of_state.LogView(state, now_ms, lags, small, silent))
         return [*state_points(seen), *self._wrong(troubles, self._spaces(state))]
 
     def _spaces(self, state: State | None) -> list[Space]:

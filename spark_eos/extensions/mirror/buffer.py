@@ -9,7 +9,7 @@ import numpy as np
 
 from spark_eos.errors import InvalidRecordError
 from spark_eos.extensions.mirror.plan import Share
-from spark_eos.extensions.mirror.positions import Known, MirroredPartition, Position
+from spark_eos.extensions.mirror.positions import MirroredBatch, MirroredPartition, Position
 from spark_eos.protocol.types import EARLIEST_MS, LATEST_MS
 
 _OVERHEAD_BYTES = 100
@@ -32,7 +32,7 @@ class OpenPartition:
         self,
         partition: MirroredPartition,
         run_id: str,
-        last_known: Known | None,
+        last_known: MirroredBatch | None,
         start: Position,
     ) -> None:
         self.partition = partition
@@ -108,5 +108,5 @@ class OpenPartition:
 
     def committed(self, end: Position, batch_id: int) -> None:
         """What waited is in the log, up to ``end``."""
-        self._last_known, self._start = Known(end, batch_id, end.text), end
+        self._last_known, self._start = MirroredBatch(end, batch_id, end.text), end
         self._clear(end.offset, end.leader_epoch)

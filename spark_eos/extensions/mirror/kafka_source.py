@@ -123,7 +123,9 @@ class KafkaSource:
         """The topics with these names, and those that match. A name without a topic is an error."""
         candidates = dict.fromkeys(names)
         if pattern is not None:
-            kafka_topics = self._patiently(lambda: _Done(self._admin.list_topics(timeout=_TIMEOUT_S))).topics
+            kafka_topics = self._patiently(
+                lambda: _ReadyAnswer(self._admin.list_topics(timeout=_TIMEOUT_S))
+            ).topics
             matching = (
                 name for name in sorted(kafka_topics) if re.fullmatch(pattern, name) and name not in _INTERNAL
             )
@@ -154,7 +156,7 @@ class KafkaSource:
     def described_patiently(self, names: Iterable[str]) -> dict[str, SourceTopic]:
         """The same, for as long as it takes the cluster to answer."""
         topic_names = list(names)
-        return self._again(lambda: self.describe(topic_names))
+        return self._retried(lambda: self.describe(topic_names))
 
     def configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
         """The settings of topics, with the defaults of the cluster."""
@@ -170,18 +172,20 @@ class KafkaSource:
                 for resource, future in futures.items()
             }
 
-        return self._again(ask)
+        return self._retried(ask)
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int]:
         """The first offset, and the one after the last."""
 
         def ask() -> tuple[int, int]:
-            first = self._listed(topic, [partition], self._admin_module.OffsetSpec.earliest())
-            return first[0], self._listed(topic, [partition], self._admin_module.OffsetSpec.latest())[0]
+            first = self._listed_offsets(topic, [partition], self._admin_module.OffsetSpec.earliest())
+            return first[0], self._listed_offsets(topic, [partition], self._admin_module.OffsetSpec.latest())[
+                0
+            ]
 
-        return self._again(ask)
+        return self._retried(ask)
 
-    def _listed(self, topic: str, partitions: Iterable[int], spec: Any) -> list[int]:
+    def _listed_offsets(self, topic: str, partitions: Iterable[int], spec: Any) -> list[int]:
         """Offsets of partitions, asked of the admin client: a consumer takes seconds to find the leader of a new topic.
 
         Raises `KafkaTimeoutError` if one has no leader yet.
@@ -311,9 +315,9 @@ class KafkaSource:
         return bool(error.retriable()) or error.name() in _AWAY
 
     def _patiently(self, ask: Callable[[], Any]) -> Any:
-        return self._again(lambda: self._answer(ask()))
+        return self._retried(lambda: self._answer(ask()))
 
-    def _again(self, ask: Callable[[], _Answer]) -> _Answer:
+    def _retried(self, ask: Callable[[], _Answer]) -> _Answer:
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             try:
@@ -352,7 +356,7 @@ class KafkaSource:
         )
 
 
-class _Done(NamedTuple):
+class _ReadyAnswer(NamedTuple):
     """An answer that is there, where a future is expected."""
 
     value: Any

@@ -25,7 +25,14 @@ from spark_eos.extensions.mirror.left_out import LeftOut
 from spark_eos.extensions.mirror.notes import check_no_loop, check_not_taken_over
 from spark_eos.extensions.mirror.options import MirrorOptions
 from spark_eos.extensions.mirror.plan import MAX_PARTITIONS, begin, is_current, take_over
-from spark_eos.extensions.mirror.positions import MirroredPartition, Position, known, map_topic, positions
+from spark_eos.extensions.mirror.positions import (
+    MirroredPartition,
+    Position,
+    last_batch,
+    lost_offsets,
+    map_topic,
+    positions,
+)
 from spark_eos.extensions.mirror.targets import Target, check_continues, check_distinct, copied, prepare
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import Action
@@ -138,7 +145,8 @@ class Mirror:
                 positions(commit.state, options.name), topic, target_id, self._cluster, self._source.address
             )
             self._topics[topic.name] = topic
-            if known(commit.state, MirroredPartition(options.name, topic.topic_id, target_id, 0)) is None:
+            first = MirroredPartition(options.name, topic.topic_id, target_id, 0)
+            if last_batch(commit.state, first) is None:
                 self._begin(topic, target.name, target_id)
 
     def _begin(self, topic: SourceTopic, target: str, target_id: str) -> None:
@@ -241,13 +249,13 @@ class Mirror:
         commit = self._log.commit(propose, writer="mirror in", alone=True)
         starts = []
         for at, (partition, run_id) in runs.items():
-            opened = self._opened(at, partition, run_id, known(commit.state, partition))
+            opened = self._open_partition(at, partition, run_id, last_batch(commit.state, partition))
             self._open[at] = opened
             starts.append(Start(*at, opened.next_offset, opened.epoch))
         self._check_topics(sorted({name for name, _ in places}))
         return starts
 
-    def _opened(
+    def _open_partition(
         self, at: tuple[str, int], partition: MirroredPartition, run_id: str, last: Any
     ) -> OpenPartition:
         name, number = at
@@ -275,20 +283,12 @@ class Mirror:
             )
         if start.offset < low:
             if not self._options.accept_loss:
-                raise self._lost(at, start.offset, low)
+                raise lost_offsets(at, start.offset, low)
             self._tell(
                 f"{name}-{number}: records {start.offset} to {low - 1} are gone from Kafka and are not mirrored"
             )
             start = start._replace(offset=low, leader_epoch=-1)
         return OpenPartition(partition, run_id, last, start)
-
-    def _lost(self, at: tuple[str, int], offset: int, low: int | None) -> OffsetOutOfRangeError:
-        begins = "begins after that" if low is None else f"begins at offset {low}"
-        return OffsetOutOfRangeError(
-            f"the mirror is at offset {offset} of Kafka's {at[0]}-{at[1]}, which {begins}: retention has deleted "
-            "records that were not mirrored. Nothing was skipped. To go on without them, start the mirror with "
-            "--accept-loss; raise retention.ms of the topic in Kafka before"
-        )
 
     def _give_up(self, partitions: Sequence[tuple[str, int]]) -> None:
         """These are another process's; what waits of them is read there."""
@@ -320,7 +320,7 @@ class Mirror:
         elif name in {"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION"}:
             if opened is not None:
                 self._check_topics([at[0]])
-                raise self._lost(at, opened.next_offset, None)
+                raise lost_offsets(at, opened.next_offset, None)
         elif name in GONE:
             self._check_topics([at[0]] if at[0] in self._topics else [])
         elif error.fatal() or not self._source.is_away(error):

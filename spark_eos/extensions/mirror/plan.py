@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_eos.errors import EosLogError
-from spark_eos.extensions.mirror.positions import Known, MirroredPartition, Position
+from spark_eos.extensions.mirror.positions import MirroredBatch, MirroredPartition, Position
 from spark_eos.extensions.mirror.runs import MapRow, joined, runs_of
 from spark_eos.protocol.actions import Action, AppendBatches, CommitMicroBatch, InitProducer, SourceProgress
 from spark_eos.protocol.actions.queries.microbatch import ONE_SHOT_TIMEOUT_MS
@@ -39,7 +39,7 @@ class Share(NamedTuple):
 
     partition: MirroredPartition
     run_id: str
-    before: Known | None
+    before: MirroredBatch | None
     after: Position
     offsets: npt.NDArray[np.int64]
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from spark_eos.errors import ConfigError, CorruptRecordError
+from spark_eos.errors import ConfigError, CorruptRecordError, OffsetOutOfRangeError
 from spark_eos.protocol.actions.topics import MAX_TOPIC_NAME
 from spark_eos.protocol.state import State
 
@@ -62,7 +62,7 @@ class Position(NamedTuple):
         return json.dumps(self._asdict(), separators=(",", ":"), sort_keys=True)
 
 
-class Known(NamedTuple):
+class MirroredBatch(NamedTuple):
     """The last batch of a mirrored partition: its number, and the ``text`` of the position as it is stored."""
 
     position: Position
@@ -82,14 +82,14 @@ def position_of(text: str | None, transactional_id: str) -> Position:
     return position
 
 
-def known(state: State, partition: MirroredPartition) -> Known | None:
+def last_batch(state: State, partition: MirroredPartition) -> MirroredBatch | None:
     """The last batch of the partition; None if nothing was committed for it."""
     name = partition.transactional_id
     query = state.queries.get(name)
     if query is None:
         return None
     text = _end(state, name)
-    return Known(position_of(text, name), query.batch_id, text or "")
+    return MirroredBatch(position_of(text, name), query.batch_id, text or "")
 
 
 def positions(state: State, mirror: str) -> list[Position]:
@@ -142,3 +142,13 @@ def check_name(mirror: str) -> None:
         raise ConfigError(
             f"--name {mirror!r}: the name of a mirror has 1 to 100 of the characters a-z, A-Z, 0-9, '.', '_' and '-'"
         )
+
+
+def lost_offsets(at: tuple[str, int], offset: int, low: int | None) -> OffsetOutOfRangeError:
+    """Of a partition: the mirror is at ``offset``, and Kafka begins at ``low``, if that is known."""
+    begins = "begins after that" if low is None else f"begins at offset {low}"
+    return OffsetOutOfRangeError(
+        f"the mirror is at offset {offset} of Kafka's {at[0]}-{at[1]}, which {begins}: retention has deleted "
+        "records that were not mirrored. Nothing was skipped. To go on without them, start the mirror with "
+        "--accept-loss; raise retention.ms of the topic in Kafka before"
+    )

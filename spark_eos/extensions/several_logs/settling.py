@@ -26,7 +26,7 @@ def settle(log: Log, transactional_id: str, logs_by_id: dict[str, Log]) -> None:
     for follower in decision.followers:
         if follower.log_id in decision.waiting:
             _end(
-                logs_by_id.get(follower.log_id) or _opened(follower),
+                logs_by_id.get(follower.log_id) or _follower_log(follower),
                 follower,
                 decider,
                 commit=decision.committed,
@@ -34,7 +34,7 @@ def settle(log: Log, transactional_id: str, logs_by_id: dict[str, Log]) -> None:
             note(log, decider, follower.log_id)
 
 
-def _opened(follower: Follower) -> Log:
+def _follower_log(follower: Follower) -> Log:
     log = Log.open(follower.url)
     if log.log_id != follower.log_id:
         raise NotALogError(

@@ -99,15 +99,15 @@ class _Newest:
     @property
     def rows(self) -> pa.Table:
         """Those that are in the table."""
-        return self._found[0]
+        return self._latest_rows[0]
 
     @property
     def removed(self) -> pa.Table:
         """The tombstones."""
-        return self._found[1]
+        return self._latest_rows[1]
 
     @cached_property
-    def _found(self) -> tuple[pa.Table, pa.Table]:
+    def _latest_rows(self) -> tuple[pa.Table, pa.Table]:
         schema = table_schema(self._topic, self._layout.version)
         tables: tuple[list[pa.Table], list[pa.Table]] = ([], [])
         for number, pin in sorted(self._pins.items()):

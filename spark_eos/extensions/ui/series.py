@@ -128,17 +128,17 @@ class Series:
 
     # -- Reading --------------------------------------------------------------------------------------------
 
-    def _kept(self) -> list[Sample]:
+    def _kept_samples(self) -> list[Sample]:
         with self._lock:
             return list(self._samples)
 
     def log_rates(self) -> list[Point]:
         """Offsets per second of all topics."""
-        return _rates([(sample.time_ms, sample.end) for sample in self._kept()])
+        return _rates([(sample.time_ms, sample.end) for sample in self._kept_samples()])
 
     def entry_rates(self) -> list[Point]:
         """Entries per second."""
-        return _rates([(sample.time_ms, sample.seq) for sample in self._kept()])
+        return _rates([(sample.time_ms, sample.seq) for sample in self._kept_samples()])
 
     def topic_rates(self, topic_id: str) -> list[Point]:
         """Offsets per second of a topic."""
@@ -159,7 +159,7 @@ class Series:
     def _now(
         self, ends_of: Callable[[Sample], Mapping[Key, int]], first: Mapping[Key, int]
     ) -> dict[Key, float]:
-        samples = self._kept()
+        samples = self._kept_samples()
         begin = max(len(samples) - _NOW, 1)
         after: dict[Key, int] = {}
         for sample in samples[begin:]:
@@ -176,7 +176,7 @@ class Series:
     def lags(self, kind: str, name: str) -> list[Point]:
         """The lag of a group (``kind`` group) or query (``query``) over time, in offsets."""
         points = []
-        for sample in self._kept():
+        for sample in self._kept_samples():
             lags = sample.groups if kind == "group" else sample.queries
             if lags is not None and name in lags:
                 points.append(Point(sample.time_ms, lags[name]))
@@ -185,7 +185,7 @@ class Series:
     def _carried(self, last: int | None, end_of: Callable[[Sample], int | None]) -> list[Point]:
         """Rates of what is in a sample only when it changed."""
         ends: list[tuple[int, int]] = []
-        for sample in self._kept():
+        for sample in self._kept_samples():
             value = end_of(sample)
             last = last if value is None else value
             if last is not None:
@@ -210,7 +210,7 @@ def _rates(ends: list[tuple[int, int]]) -> list[Point]:
 def _group_lag(state: State, group: str) -> int:
     """Offsets that a group is behind, in the partitions for which it has committed."""
     return sum(
-        _behind(state, topic, number, at.topic_id, at.offset)
+        _offsets_behind(state, topic, number, at.topic_id, at.offset)
         for (topic, number), at in state.offsets[group].items()
     )
 
@@ -219,7 +219,7 @@ def query_lags(state: State) -> dict[str, int]:
     """Offsets that each Spark query is behind, in the topics of this log that it reads."""
     return {
         name: sum(
-            _behind(state, at.topic, at.partition, at.topic_id, at.offset)
+            _offsets_behind(state, at.topic, at.partition, at.topic_id, at.offset)
             for source in query.sources
             for at in source.end_offsets
         )
@@ -227,7 +227,7 @@ def query_lags(state: State) -> dict[str, int]:
     }
 
 
-def _behind(state: State, topic: str, number: int, topic_id: str, offset: int) -> int:
+def _offsets_behind(state: State, topic: str, number: int, topic_id: str, offset: int) -> int:
     current_topic = state.topics.get(topic)
     if current_topic is None or current_topic.topic_id != topic_id:
         return 0

@@ -25,7 +25,7 @@ _KEPT = 5000
 """Entries that are kept as they were shown: they never change."""
 
 
-class Seen(NamedTuple):
+class ReadEntry(NamedTuple):
     """An entry that was read. ``outcomes`` is None if it is not known what its requests came to."""
 
     entry: Entry
@@ -53,7 +53,7 @@ class TimeLine:
     """
 
     def __init__(
-        self, log: Log, show: Callable[[Seen], dict[str, Any]], snapshots: Callable[[], Sequence[int]]
+        self, log: Log, show: Callable[[ReadEntry], dict[str, Any]], snapshots: Callable[[], Sequence[int]]
     ) -> None:
         self.log = log
         self._show, self._snapshots = show, snapshots
@@ -67,19 +67,19 @@ class TimeLine:
 
     def rows(self, first: int, last: int) -> list[dict[str, Any]]:
         """Entries ``first`` to ``last``, newest first. Raises the errors of the store."""
-        if self._missing(first, last):
+        if self._missing_entries(first, last):
             if last > self._tip.seq:
                 with self._new_lock:
                     self._go_on(first, last)
             # Going on passes over nothing that is asked for, unless it broke off.
-            if self._missing(first, last):
+            if self._missing_entries(first, last):
                 with self._old_lock:
-                    self._look_back(self._missing(first, last))
+                    self._look_back(self._missing_entries(first, last))
         with self._kept_lock:
             rows = [self._rows.get(seq) for seq in range(last, first - 1, -1)]
         return [row for row in rows if row is not None]
 
-    def _missing(self, first: int, last: int) -> list[int]:
+    def _missing_entries(self, first: int, last: int) -> list[int]:
         with self._kept_lock:
             return [seq for seq in range(first, last + 1) if seq not in self._rows]
 
@@ -113,7 +113,7 @@ class TimeLine:
         result = self._read(state.seq + 1, state)
         return result and result[1]
 
-    def _read(self, seq: int, before: State | None) -> tuple[Seen, State | None] | None:
+    def _read(self, seq: int, before: State | None) -> tuple[ReadEntry, State | None] | None:
         """Read an entry and keep its row, with the outcomes if the state before it is known."""
         try:
             entry, size = read_entry(self.log, seq)
@@ -124,7 +124,7 @@ class TimeLine:
             self._keep(seq, None)
             return None
         after, outcomes = (None, None) if before is None else apply_entry(before, entry)
-        seen = Seen(entry, size, self._names_at(after or self.log.state), outcomes)
+        seen = ReadEntry(entry, size, self._names_at(after or self.log.state), outcomes)
         self._keep(seq, self._show(seen))
         return seen, after
 

@@ -16,7 +16,7 @@ class _Formats:
         settings.check(topic, config, typed=typed)
 
     def kept(self, topic: str, old: Mapping[str, str], new: dict[str, str]) -> dict[str, str]:
-        return settings.kept(topic, old, new)
+        return settings.kept_settings(topic, old, new)
 
     def registered(
         self, topic: str, stays: Mapping[str, str], given: Mapping[str, object]

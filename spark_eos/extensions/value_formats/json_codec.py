@@ -55,7 +55,9 @@ class JsonCodec(ValueCodec):
             raise ValueError("its JSON is too deep") from error
 
     def decode_columns(self, values: pa.Array, fields: Sequence[pa.Field]) -> tuple[list[pa.Array], Problems]:
-        columns = None if self.settings.framing is not None else _whole(values, fields, self._is_object)
+        columns = (
+            None if self.settings.framing is not None else _all_by_arrow(values, fields, self._is_object)
+        )
         if columns is not None:
             return columns, Problems()
         problems = Problems()
@@ -85,7 +87,9 @@ class JsonCodec(ValueCodec):
         def encode(batch: pa.RecordBatch) -> tuple[pa.Array, Problems]:
             problems = Problems()
             out: list[bytes | None] = []
-            lists = [_listed(column, convert) for column, convert in zip(batch.columns, plain, strict=True)]
+            lists = [
+                _python_values(column, convert) for column, convert in zip(batch.columns, plain, strict=True)
+            ]
             for row, cells in enumerate(zip(*lists, strict=True)):
                 value: Any = {
                     name: cell
@@ -141,7 +145,7 @@ class JsonCodec(ValueCodec):
                 )
 
 
-def _whole(values: pa.Array, fields: Sequence[pa.Field], is_object: bool) -> list[pa.Array] | None:
+def _all_by_arrow(values: pa.Array, fields: Sequence[pa.Field], is_object: bool) -> list[pa.Array] | None:
     """All rows by Arrow's reader of JSON lines, where its rules are those of `to_column`; None where it is not sure."""
     if (
         not is_object
@@ -237,6 +241,6 @@ def _plain(type_: pa.DataType) -> Callable[[Any], Any] | None:
     return None
 
 
-def _listed(column: pa.Array, convert: Callable[[Any], Any] | None) -> list[Any]:
+def _python_values(column: pa.Array, convert: Callable[[Any], Any] | None) -> list[Any]:
     values = column.to_pylist()
     return values if convert is None else [None if value is None else convert(value) for value in values]

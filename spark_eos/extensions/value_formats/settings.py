@@ -115,7 +115,7 @@ def check(topic: str, config: Mapping[str, str], *, typed: bool) -> None:
     _check_schemas(settings)
 
 
-def kept(topic: str, old: Mapping[str, str], new: dict[str, str]) -> dict[str, str]:
+def kept_settings(topic: str, old: Mapping[str, str], new: dict[str, str]) -> dict[str, str]:
     """The settings of a topic after a change of ``value.schema``: records that are there can still be read.
 
     The old schema goes into ``value.writer.schemas``. Raises `ConfigError` where values do not say with which schema

@@ -149,7 +149,7 @@ class DivergenceDetector:
                     return  # Its name may have been deleted, and filled again by a process that slept as well.
                 self._compare(state, name)
         except ObjectNotFoundError as error:
-            self._missing(state, error, away=away)
+            self._check_missing(state, error, away=away)
             return
         self._last_entry = state.seq, identity
 
@@ -167,7 +167,7 @@ class DivergenceDetector:
             except ObjectNotFoundError as error:
                 if self._is_in_newest_snapshot(then, state):
                     continue
-                self._missing(then, error, away=away)
+                self._check_missing(then, error, away=away)
                 # Nothing was compared: the state is not known to be of the history that is there.
                 self._sure_until = self._clock.monotonic() + EVERY_S
                 return
@@ -180,7 +180,7 @@ class DivergenceDetector:
         )
         self._sure_until = self._clock.monotonic() + EVERY_S
 
-    def _missing(self, state: State, error: ObjectNotFoundError, *, away: Callable[[], bool]) -> None:
+    def _check_missing(self, state: State, error: ObjectNotFoundError, *, away: Callable[[], bool]) -> None:
         if away() and self._is_covered(state.seq):
             return  # Its name was deleted long after it was retired: this process goes on from a snapshot.
         if self._last_entry[0] != state.seq and self._pinned is None and self._is_a_copy(state):

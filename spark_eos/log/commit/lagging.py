@@ -31,7 +31,13 @@ from spark_eos.log.clock import Clock
 from spark_eos.log.commit.entry_builder import Committed, EntryBuilder, PendingCommit
 from spark_eos.log.commit.group import CommitGroup
 from spark_eos.log.commit.in_doubt import InDoubtRequests
-from spark_eos.log.commit.outcomes import Found, are_reportable, mean_requests, read_newest, read_results
+from spark_eos.log.commit.outcomes import (
+    FoundRequest,
+    are_reportable,
+    mean_requests,
+    read_newest,
+    read_results,
+)
 from spark_eos.log.commit.tail import Tail
 from spark_eos.log.environment import PROCESS, Environment
 from spark_eos.log.timekeeping import Timekeeper
@@ -51,7 +57,7 @@ class _Reported(NamedTuple):
 
     ticket: PendingCommit
     request: Request
-    report: Found
+    report: FoundRequest
 
 
 class LaggingWriter:

@@ -27,7 +27,7 @@ class Report(NamedTuple):
     results: tuple[Any, ...]
 
 
-class Found(NamedTuple):
+class FoundRequest(NamedTuple):
     """The entry that holds a request, the lineage after it, and what the actions of the request came to."""
 
     seq: int
@@ -68,7 +68,7 @@ def mean_requests(report: bytes) -> float:
     return sum(counts) / len(counts)
 
 
-def read_results(report: bytes, request_id: bytes, actions: Sequence[Action]) -> Found | None:
+def read_results(report: bytes, request_id: bytes, actions: Sequence[Action]) -> FoundRequest | None:
     """What was reported of a request with these ``actions``; None if nothing was."""
     at = report.find(request_id.hex().encode())
     if at < 0:
@@ -78,7 +78,7 @@ def read_results(report: bytes, request_id: bytes, actions: Sequence[Action]) ->
         number, _, lineage, results = report[start : end if end >= 0 else len(report)].split(b" ", 3)
         written = json.loads(results)[request_id.hex()]
         read = tuple(_answer(action).read(result) for action, result in zip(actions, written, strict=True))
-        return Found(int(number), bytes.fromhex(lineage.decode()), read)
+        return FoundRequest(int(number), bytes.fromhex(lineage.decode()), read)
     except (KeyError, TypeError, ValueError):
         return None  # By another version. The log tells.
 

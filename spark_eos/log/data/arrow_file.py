@@ -135,7 +135,7 @@ class StagedFileWriter(UploadedFile):
 
     def append(self, run: PartitionRun) -> None:
         """Write the rows of ``run``, at least one, and note where they are."""
-        writer = self._writer or self._opened(run.batches[0])
+        writer = self._writer or self._open_writer(run.batches[0])
         self._sink.mark()
         start = max(self._sink.position, self._sink.rows_start)
         count = 0
@@ -152,7 +152,7 @@ class StagedFileWriter(UploadedFile):
         file = FileRef(self._name, self.size, self._version, self._omitted, self._offsets)
         return file, tuple(self._batches)
 
-    def _opened(self, first: pa.RecordBatch) -> pa.ipc.RecordBatchFileWriter:
+    def _open_writer(self, first: pa.RecordBatch) -> pa.ipc.RecordBatchFileWriter:
         compression = self._compression
         if compression is not None and compression.may_stay_plain and not _pays(compression, first):
             compression = None

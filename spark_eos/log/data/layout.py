@@ -213,7 +213,7 @@ def normalise_schema(schema: pa.Schema, *, ids: bool = False) -> pa.Schema:
                 field.name,
                 normalise_type(field.type, field.name, ids=ids),
                 field.nullable,
-                {**(_kept(field) or {}), **(_id_of(field) if ids else {})} or None,
+                {**(_kept_metadata(field) or {}), **(_id_of(field) if ids else {})} or None,
             )
             for field in schema
         ]
@@ -280,7 +280,7 @@ def deserialise_schema(data: bytes) -> pa.Schema:
     return schema
 
 
-def _kept(field: pa.Field) -> dict[bytes, bytes] | None:
+def _kept_metadata(field: pa.Field) -> dict[bytes, bytes] | None:
     """What is kept of a field's metadata."""
     text = (field.metadata or {}).get(SPARK_FIELD)
     return None if text is None else {SPARK_FIELD: text}

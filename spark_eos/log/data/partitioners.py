@@ -157,7 +157,7 @@ class DefaultPartitioner:
     partition_column: str | None = "partition"
 
     def __call__(self, rows: Rows, partitions: int, /) -> Partitions:
-        named = self._named(rows, partitions)
+        named = self._named_partitions(rows, partitions)
         if partitions == 1 or not rows.num_rows:
             return 0
         if named is not None and named.min() >= 0:
@@ -174,7 +174,7 @@ class DefaultPartitioner:
             target = np.where(left, np.int32(self.sticky.take(partitions, size)), target)
         return _shortest(target)
 
-    def _named(self, rows: Rows, partitions: int) -> npt.NDArray[np.int32] | None:
+    def _named_partitions(self, rows: Rows, partitions: int) -> npt.NDArray[np.int32] | None:
         """What `explicit` says; None if no row names a partition."""
         if self.partition_column is None or self.partition_column not in rows.schema.names:
             return None
@@ -253,11 +253,11 @@ def load_partitioner(spec: str) -> Partitioner:
         raise ConfigError(
             f"partitioner.class={spec!r} is a {type(candidate).__name__}, which cannot be called"
         )
-    return _Checked(candidate, f"partitioner.class={spec!r}")
+    return _CheckedPartitioner(candidate, f"partitioner.class={spec!r}")
 
 
 @dataclass
-class _Checked:
+class _CheckedPartitioner:
     partitioner: Callable[[Rows, int], object]
     source: str
 

@@ -112,7 +112,7 @@ def planned_rows(
 
     Raises as `plan`.
     """
-    partition = _checked(state, at, start, end, isolation)
+    partition = _checked_partition(state, at, start, end, isolation)
     for row in partition.index.scan(start, load):
         if row.base_offset >= end:
             break
@@ -130,7 +130,7 @@ def planned_back(
     load: Load = in_memory,
 ) -> Iterator[Fetch]:
     """As `plan`, the newest first. What is before the last one that is taken is not looked at."""
-    partition = _checked(state, at, start, end, isolation)
+    partition = _checked_partition(state, at, start, end, isolation)
     for row in partition.index.back(end, load):
         if row.next_offset <= start:
             break
@@ -141,7 +141,9 @@ def planned_back(
         yield Fetch(at.topic, at.partition, first, count, skip, row.file, row.batch)
 
 
-def _checked(state: State, at: TopicPartition, start: int, end: int, isolation: Isolation) -> Partition:
+def _checked_partition(
+    state: State, at: TopicPartition, start: int, end: int, isolation: Isolation
+) -> Partition:
     partition = partition_of(state, at)
     limit = end_offset(partition, isolation)
     if not partition.start <= start <= end <= limit:

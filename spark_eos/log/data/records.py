@@ -175,17 +175,17 @@ def _with_holes(table: pa.Table, fetch: Fetch) -> Records:
     rows = table.remove_column(0)
     if fetch.file.is_parquet:
         offsets: Offsets = np.from_dlpack(pa.concat_arrays(table.column(0).chunks))  # type: ignore[assignment]
-        return _taken(rows, fetch, offsets)
+        return _rows_of_fetch(rows, fetch, offsets)
     # Not to_numpy: that makes pyarrow import pandas.
     skipped: npt.NDArray[Any] = np.from_dlpack(pa.concat_arrays(table.column(0).chunks))
     last = fetch.base_offset + len(skipped) - 1 + int(skipped.sum(dtype=np.int64))
     count = partial(_count, fetch.base_offset, skipped)
     if fetch.part is None and not fetch.skip and last < fetch.next_offset:
         return Records(rows, fetch.offset, count)
-    return _taken(rows, fetch, count())
+    return _rows_of_fetch(rows, fetch, count())
 
 
-def _taken(rows: pa.Table, fetch: Fetch, offsets: Offsets) -> Records:
+def _rows_of_fetch(rows: pa.Table, fetch: Fetch, offsets: Offsets) -> Records:
     """The rows that the fetch is about, of all rows of its batch."""
     first, end = np.searchsorted(offsets, (fetch.offset, fetch.next_offset)).tolist()
     if fetch.part is not None:

@@ -19,7 +19,7 @@ from spark_eos.log.clock import new_id
 from spark_eos.log.commit.loop import Committed, Propose
 from spark_eos.log.data.task_io import BUFFER_BYTES, stage_rows
 from spark_eos.log.data.writer import SegmentWriter
-from spark_eos.log.encryption import check_writable, checked, marks
+from spark_eos.log.encryption import check_writable, checking_encryption, marks
 from spark_eos.log.handle.reading import LogReader
 from spark_eos.log.topics import missing_topic, new_topic, unless_exists
 from spark_eos.protocol.actions import Action, ExpireTransaction
@@ -74,7 +74,7 @@ class LogWriter(LogReader):
         """
         if request_id is not None:
             self._parts.check_repeatable(request_id)
-        proposed = checked(self.store, propose)
+        proposed = checking_encryption(self.store, propose)
         committed = self._parts.commit(proposed, writer=writer, request_id=request_id, alone=alone)
         if self.does_maintenance and not committed.is_lagging:
             self.maintenance.run_slice(committed.state)

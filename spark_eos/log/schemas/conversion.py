@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from spark_eos.errors import SchemaMismatchError
 from spark_eos.log.data.layout import Layout
-from spark_eos.protocol.arrow_fields import SchemaField, named
+from spark_eos.protocol.arrow_fields import SchemaField, named_fields
 from spark_eos.protocol.schema_versions import highest_id
 
 Missing = Callable[[SchemaField, str], None]
@@ -127,7 +127,7 @@ def _cast(array: pa.Array, type_: pa.DataType, path: str) -> pa.Array:
 
 
 def _ids(field: SchemaField) -> list[int]:
-    return [inner.field_id for inner in named((field,), inside=not field.field_id)]
+    return [inner.field_id for inner in named_fields((field,), inside=not field.field_id)]
 
 
 def names_under(have: Layout, names: Sequence[str], want: Layout) -> set[str]:

@@ -68,7 +68,7 @@ class Fitting:
         at = self._layout.physical.get_field_index(name)
         node, want = self._layout.fields[at], self._layout.physical.field(at).type
         type_ = normalise_type(column.type, name)
-        have = _described(node, type_)
+        have = _described_field(node, type_)
         if isinstance(column, pa.ChunkedArray):
             chunks = [
                 convert_array(chunk.cast(type_), have, node, want, _is_null, name) for chunk in column.chunks
@@ -81,18 +81,18 @@ class Fitting:
         return convert_array(column.cast(type_), have, node, want, _is_null, name)
 
 
-def _described(node: SchemaField, type_: pa.DataType) -> SchemaField:
+def _described_field(node: SchemaField, type_: pa.DataType) -> SchemaField:
     """The field of the rows, with the ids of the topic's fields that have the same names."""
     if pa.types.is_struct(type_):
         by_name = {child.name: child for child in node.children}
         fields = (type_.field(n) for n in range(type_.num_fields))
-        children = tuple(_described(by_name[field.name], field.type) for field in fields)
+        children = tuple(_described_field(by_name[field.name], field.type) for field in fields)
         return node._replace(children=children)
     if pa.types.is_map(type_):
         key, value = node.children
-        return node._replace(children=(key, _described(value, type_.item_type)))
+        return node._replace(children=(key, _described_field(value, type_.item_type)))
     if pa.types.is_list(type_):
-        return node._replace(children=(_described(node.children[0], type_.value_type),))
+        return node._replace(children=(_described_field(node.children[0], type_.value_type),))
     return node._replace(type=str(type_))
 
 

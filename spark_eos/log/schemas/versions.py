@@ -73,7 +73,7 @@ def next_version(topic: Topic, schema: pa.Schema) -> bytes | None:
     before = fields_of(topic.schemas[-1]).fields
     version = len(topic.schemas) + 1
     stored = check_size(serialise_schema(schema.with_metadata({SCHEMA_VERSION: b"%d" % version})))
-    if fields_of(stored).fields == before and _described(schema) == _described(
+    if fields_of(stored).fields == before and _field_metadata(schema) == _field_metadata(
         deserialise_schema(topic.schemas[-1])
     ):
         return None
@@ -167,5 +167,5 @@ def _spark(field: pa.Field) -> dict[bytes, bytes]:
     return {} if text is None else {SPARK_FIELD: text}
 
 
-def _described(schema: pa.Schema) -> list[dict[bytes, bytes]]:
+def _field_metadata(schema: pa.Schema) -> list[dict[bytes, bytes]]:
     return [_spark(field) for field in schema]

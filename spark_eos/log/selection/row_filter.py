@@ -76,13 +76,13 @@ class RowFilter:
 
     def kept(self, fetches: Sequence[Fetch]) -> list[Fetch]:
         """Those of the fetches of one partition, in offset order, that can have rows."""
-        return [*self._kept(fetches)]
+        return [*self._matching_fetches(fetches)]
 
     def apply(self, table: pa.Table) -> pa.Table:
         """The rows of ``table``, which has the columns of the schema, that are kept, in their order."""
         return table.filter(self._mask(table))
 
-    def _kept(self, fetches: Sequence[Fetch]) -> Iterator[Fetch]:
+    def _matching_fetches(self, fetches: Sequence[Fetch]) -> Iterator[Fetch]:
         if not fetches:
             return
         guarantee = _Guarantee(
@@ -100,8 +100,8 @@ class RowFilter:
             yield from fetches
             return
         middle = len(fetches) // 2
-        yield from self._kept(fetches[:middle])
-        yield from self._kept(fetches[middle:])
+        yield from self._matching_fetches(fetches[:middle])
+        yield from self._matching_fetches(fetches[middle:])
 
     def _may_match(self, guarantee: _Guarantee) -> bool:
         return _is_possible(self._expression, self._schema, self._as_expression(guarantee))

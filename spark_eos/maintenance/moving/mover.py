@@ -99,12 +99,12 @@ class DataMover:
         """
         self._check_same()
         state = self._log.follow()
-        place = self._wanted(state)
+        place = self._wanted_place(state)
         if place is not None:
             try:
                 self._begin(state, place)
             except EosLogError:
-                if self._wanted(self._log.follow()) is not None:
+                if self._wanted_place(self._log.follow()) is not None:
                     raise
                 # Another process was quicker to begin the same move.
         state = self._log.state
@@ -120,7 +120,7 @@ class DataMover:
     def look(self) -> Moved:
         """What `run` would copy, and to where, as far as it can be told without writing. Raises as `run`."""
         state = self._log.follow()
-        place = self._wanted(state)
+        place = self._wanted_place(state)
         before = state.data_before
         if place is None and before is None:
             return Moved(self._log.data_location, 0, 0, 0)
@@ -134,7 +134,7 @@ class DataMover:
 
     # -- Where to -----------------------------------------------------------------------------------------
 
-    def _wanted(self, state: State) -> str | None:
+    def _wanted_place(self, state: State) -> str | None:
         """The place as the log is to name it; None if the data is there, or on its way there."""
         current_place = absolute_place(self._log.url, state.data_url)
         if self._to:
@@ -192,7 +192,7 @@ class DataMover:
 
     def _finish(self, at: int) -> None:
         """All that follows the entry ``at``, from where earlier calls have left it."""
-        if self._before(at)[1].copied_at < 0:
+        if self._old_place(at)[1].copied_at < 0:
             self._copy(at)
             self._close_old_place(at)
             self._copy(at)
@@ -201,7 +201,7 @@ class DataMover:
         self._empty(at)
         self._log.commit(lambda now: (DataMoved(at),) if _is_under_way(now, at) else (), writer=_WRITER)
 
-    def _before(self, at: int) -> tuple[State, DataBefore]:
+    def _old_place(self, at: int) -> tuple[State, DataBefore]:
         """The newest state, and what it says of the old place. Raises `_OverError`."""
         state = self._log.follow()
         if state.data_placed_at != at or state.data_before is None:
@@ -210,7 +210,7 @@ class DataMover:
 
     def _close_old_place(self, at: int) -> None:
         """Give writers their time, and then let no file of the old place be committed any more."""
-        state, before = self._before(at)
+        state, before = self._old_place(at)
         passed_s = (self._log.time.now_ms(state) - before.begun_ms) / 1000
         since_s = min(self._seen_s, self._log.clock.monotonic() - passed_s)
         self._wait("until writers have committed what they staged at the old place", self._min_age_s, since_s)
@@ -242,13 +242,13 @@ class DataMover:
         """Copy what the newest state refers to, or a newer one where parts have been removed since."""
         missed: set[str] = set()
         while True:
-            state, before = self._before(at)
+            state, before = self._old_place(at)
             if before.copied_at >= 0:
                 return
             try:
                 self._copy_files(state, at)
             except ObjectNotFoundError as error:
-                newer, _ = self._before(at)
+                newer, _ = self._old_place(at)
                 if newer.seq == state.seq or str(error) in missed:
                     raise CorruptRecordError(
                         f"{error}: the log refers to it. The log itself is damaged: run eoslog verify {self._log.url}"
@@ -312,7 +312,7 @@ class DataMover:
 
     def _empty(self, at: int) -> None:
         """Delete all files that the log had at the old place. Files with other names are not the log's."""
-        state, before = self._before(at)
+        state, before = self._old_place(at)
         if before.copied_at < 0:
             raise _OverError
         self._mark_left(before, at)

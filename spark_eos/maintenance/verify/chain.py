@@ -214,7 +214,7 @@ class Chain:
             elif not empty and not (problem == "is missing" and seq == 1):
                 self._notes.wrong(name, problem, f"{paths.snapshot(at)} stands for it; {_FROM_A_COPY}")
                 first = seq + 1
-            self._over(first, at)
+            self._skipped_entries(first, at)
             self._boundary = None
             self._compared.add(at)
             self._notes.summary.snapshots += 1
@@ -240,7 +240,7 @@ class Chain:
         except ObjectNotFoundError:
             return _Slot.GONE
 
-    def _over(self, first: int, last: int) -> None:
+    def _skipped_entries(self, first: int, last: int) -> None:
         """Look at entries ``first`` to ``last``, which a snapshot stands for: oldest gone, then retired, then not."""
         if self._quick:
             return

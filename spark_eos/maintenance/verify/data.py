@@ -182,7 +182,7 @@ class DataCheck:
         try:
             size, expected = self._store.size(name), row.file.size
             if self._encrypted_at >= 0:
-                expected = self._expected(name, expected)
+                expected = self._expected_size(name, expected)
             if size != expected:
                 problem = f"has {size} bytes, not {expected}"
         except ObjectNotFoundError:
@@ -192,7 +192,7 @@ class DataCheck:
             self._files.popitem(last=False)
         return problem
 
-    def _expected(self, name: str, size: int) -> int:
+    def _expected_size(self, name: str, size: int) -> int:
         """The size of a file of an encrypted log, as this store tells sizes. A plain one that is new is a finding."""
         if self._store.key_of(name) is None:
             if staged_at(name) > self._encrypted_at:

@@ -35,7 +35,7 @@ _DUTIES: tuple[tuple[str, str, tuple[Command, ...], str], ...] = (
 """Jobs that leave notes: each with the setting of how long ago it may be, and what to do."""
 
 
-class Seen(NamedTuple):
+class LogView(NamedTuple):
     """What one look at a log has found, all of one moment.
 
     Attributes
@@ -60,7 +60,7 @@ class Seen(NamedTuple):
     store_ms: int | None = None
 
 
-def troubles_of(view: Seen) -> list[Trouble]:
+def troubles_of(view: LogView) -> list[Trouble]:
     """What is wrong, the worst first. A log that is used as it should be has none."""
     state, now_ms, lags = view.state, view.now_ms, view.lags
     late_ms = setting(state, "health.lag.max.ms")
@@ -87,7 +87,7 @@ def troubles_of(view: Seen) -> list[Trouble]:
     )
 
 
-def _of_notes(view: Seen) -> Iterator[Trouble]:
+def _of_notes(view: LogView) -> Iterator[Trouble]:
     """What the notes of verifications and backups say."""
     state, now_ms = view.state, view.now_ms
     if is_damaged(state):
@@ -114,7 +114,7 @@ def _of_notes(view: Seen) -> Iterator[Trouble]:
         yield Trouble("warning", f"no {name}", text, page, (("configs", LOG),), cure, advice)
 
 
-def _publications(view: Seen) -> Iterator[Trouble]:
+def _publications(view: LogView) -> Iterator[Trouble]:
     longest_ms = setting(view.state, "health.publication.lag.max.ms")
     for name in sorted(view.state.publications):
         publication = view.state.publications[name]
@@ -140,7 +140,7 @@ def _publications(view: Seen) -> Iterator[Trouble]:
             yield Trouble("warning", "publication behind", text, page, (look,), (publish,), about=name)
 
 
-def _clock(view: Seen) -> Iterator[Trouble]:
+def _clock(view: LogView) -> Iterator[Trouble]:
     """Which of the three clocks is wrong, as far as the store's is known."""
     state, now_ms, store_ms = view.state, view.now_ms, view.store_ms
     if not is_ahead(state, now_ms):
@@ -164,7 +164,7 @@ def _clock(view: Seen) -> Iterator[Trouble]:
     yield Trouble("warning", "clock", text, "runbooks/clock-trouble.md", (("clock", LOG),), cure, advice)
 
 
-def _small(view: Seen) -> Iterator[Trouble]:
+def _small(view: LogView) -> Iterator[Trouble]:
     most = setting(view.state, "health.small.batches.max")
     for name in sorted(view.state.topics):
         topic = view.state.topics[name]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from spark_eos.monitoring.lag import Lag
 from spark_eos.monitoring.members import SilentMember, not_asked
 from spark_eos.monitoring.places import deleted_sources
-from spark_eos.monitoring.troubles.trouble import LOG, Command, Trouble, age, listed
+from spark_eos.monitoring.troubles.trouble import LOG, Command, Trouble, age, in_one_line
 from spark_eos.protocol.state import State
 
 _RECENT = 1000
@@ -76,7 +76,7 @@ def silent(state: State, members: Sequence[SilentMember]) -> Iterator[Trouble]:
     """Groups with members that show no sign of life, and stay members; and of how many that is not known."""
     for group, group_members in _by_group(members).items():
         count = len(state.groups[group].members) if group in state.groups else len(group_members)
-        text = listed(_member(member) for member in group_members)
+        text = in_one_line(_member(member) for member in group_members)
         member_options = (word for member in group_members[:5] for word in ("--member", member.member_id))
         selection = () if len(group_members) == count else tuple(member_options)
         is_seen = any(member.silent_ms is not None for member in group_members)
@@ -100,7 +100,7 @@ def silent(state: State, members: Sequence[SilentMember]) -> Iterator[Trouble]:
             "members not looked at",
             f"only the first {count - unasked_count:,} of {count:,} members were asked for a sign of life, by the "
             f"names of their groups: of {unasked_count:,} members it is not known whether they are silent, of groups "
-            f"{listed(map(repr, unasked))}",
+            f"{in_one_line(map(repr, unasked))}",
             "runbooks/silent-member.md",
             (("groups", "list", LOG),),
             (),
@@ -210,7 +210,7 @@ def _readers(lags: Sequence[Lag]) -> dict[tuple[str, str], list[Lag]]:
 
 
 def _places(parts: Sequence[Lag]) -> str:
-    return listed(f"{lag.topic}-{lag.partition}" for lag in parts)
+    return in_one_line(f"{lag.topic}-{lag.partition}" for lag in parts)
 
 
 def _committed_ms(state: State, lag: Lag) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from spark_eos.monitoring.troubles.trouble import LOG, Trouble, age, listed
+from spark_eos.monitoring.troubles.trouble import LOG, Trouble, age, in_one_line
 from spark_eos.protocol.rules.joins import MEMBER_JOINED
 from spark_eos.protocol.state import State
 
@@ -32,7 +32,7 @@ def of_rebalances(state: State, now_ms: int) -> Iterator[Trouble]:
         # An event may have begun before the hour: what counts is how often it is in one.
         if times * _LATELY_MS < max(_OFTEN, _TIMES_ALL * members) * max(for_ms, _LATELY_MS):
             continue
-        clients = listed(f"{client!r} {count:,} times" for client, count in writers.most_common())
+        clients = in_one_line(f"{client!r} {count:,} times" for client, count in writers.most_common())
         yield Trouble(
             "warning",
             "rebalances",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from spark_eos.errors import ConfigError
 from spark_eos.log.topics import config_value
 from spark_eos.maintenance.retention import SLACK_MS
-from spark_eos.monitoring.troubles.trouble import LOG, Trouble, age, listed
+from spark_eos.monitoring.troubles.trouble import LOG, Trouble, age, in_one_line
 from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import Partition, State, Topic
 
@@ -22,7 +22,8 @@ def of_retention(state: State, now_ms: int) -> Iterator[Trouble]:
             "note",  # Records may have been written today with times of long ago: they go at the next run.
             "retention behind",
             f"records are past retention.ms for up to {age(late[names[0]])}, and were not deleted, of "
-            f"{listed(f'topic {name!r}' for name in names)}: no maintenance runs, or they came with times of long ago",
+            f"{in_one_line(f'topic {name!r}' for name in names)}: no maintenance runs, or they came with times of long "
+            "ago",
             "guide/maintenance.md",
             (("maintain", LOG, "--only", "retention", "--dry-run"),),
             (("maintain", LOG),),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from spark_eos.monitoring.activity import OpenTransaction
 from spark_eos.monitoring.lag import Lag
-from spark_eos.monitoring.troubles.trouble import LOG, Command, Trouble, age, listed
+from spark_eos.monitoring.troubles.trouble import LOG, Command, Trouble, age, in_one_line
 
 _MANY_OFFSETS = 1000
 _SOON_MS = 60_000
@@ -26,7 +26,7 @@ def of_transactions(
 
 def _of(transaction: OpenTransaction, lags: Sequence[Lag], *, is_long: bool) -> Trouble:
     about = transaction.transactional_id
-    text = _told(transaction, lags)
+    text = _description(transaction, lags)
     if transaction.is_overdue:
         page = "runbooks/hanging-transaction.md"
         advice = "stop the program if it hangs, then abort the transaction"
@@ -73,7 +73,7 @@ def _of(transaction: OpenTransaction, lags: Sequence[Lag], *, is_long: bool) -> 
     )
 
 
-def _told(transaction: OpenTransaction, lags: Sequence[Lag]) -> str:
+def _description(transaction: OpenTransaction, lags: Sequence[Lag]) -> str:
     who = (
         f"transactional.id {transaction.transactional_id!r}"
         if transaction.transactional_id
@@ -88,12 +88,12 @@ def _told(transaction: OpenTransaction, lags: Sequence[Lag]) -> str:
     text += f", and holds back {transaction.held_back:,} offsets"
     places = [partition for partition in transaction.partitions if partition.offsets]
     if places:
-        text += f" of {listed(f'{at.topic}-{at.partition} from offset {at.first_offset:,}' for at in places)}"
+        text += f" of {in_one_line(f'{at.topic}-{at.partition} from offset {at.first_offset:,}' for at in places)}"
     waiting = _waiting({(at.topic, at.partition) for at in places}, lags)
     if waiting:
-        text += f"; {listed(waiting)} read no further"
+        text += f"; {in_one_line(waiting)} read no further"
     if transaction.groups:
-        text += f"; it has offsets of {listed(f'group {group!r}' for group in transaction.groups)}"
+        text += f"; it has offsets of {in_one_line(f'group {group!r}' for group in transaction.groups)}"
     return text
 
 

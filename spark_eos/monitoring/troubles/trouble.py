@@ -64,7 +64,7 @@ def age(time_ms: int) -> str:
     return f"{max(time_ms, 0) / 1000:.1f} s"
 
 
-def listed(texts: Iterable[str], most: int = 5) -> str:
+def in_one_line(texts: Iterable[str], most: int = 5) -> str:
     """In one line; of more than ``most`` the others are counted."""
     all_texts = list(texts)
     if len(all_texts) > most:

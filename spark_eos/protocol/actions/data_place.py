@@ -18,7 +18,7 @@ from spark_eos.protocol.actions.declaration import Field, declare
 from spark_eos.protocol.encoding.avro import LONG, STRING
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import DataBefore, State
-from spark_eos.protocol.types import Told
+from spark_eos.protocol.types import TrailNote
 
 _MAX_CHARS = 2048
 
@@ -177,7 +177,7 @@ declare(
     rule=place_data,
     show=_shown,
     tell=lambda before, after, action, _writer: (
-        [Told("data placed", "", safe_url(action.url) or "beside the entries")]
+        [TrailNote("data placed", "", safe_url(action.url) or "beside the entries")]
         if after.data_placed_at != before.data_placed_at
         else []
     ),
@@ -189,7 +189,7 @@ declare(
     rule=move_data,
     show=_shown,
     tell=lambda _before, _after, action, _writer: [
-        Told("move of data begun", "", f"to {safe_url(action.url) or 'where the entries are'}")
+        TrailNote("move of data begun", "", f"to {safe_url(action.url) or 'where the entries are'}")
     ],
 )
 declare(
@@ -204,6 +204,6 @@ declare(
     fields=(Field("placed_at", LONG),),
     rule=data_moved,
     tell=lambda _before, after, _action, _writer: [
-        Told("data moved", "", f"to {safe_url(after.data_url) or 'where the entries are'}")
+        TrailNote("data moved", "", f"to {safe_url(after.data_url) or 'where the entries are'}")
     ],
 )

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from spark_eos.errors.hidden import safe_url
 from spark_eos.protocol.encoding.avro import Shape, record, same
 from spark_eos.protocol.state import PartitionKey, State
-from spark_eos.protocol.types import MAX_NUMBER, ProducerStamp, Told
+from spark_eos.protocol.types import MAX_NUMBER, ProducerStamp, TrailNote
 
 A = TypeVar("A", bound=tuple[Any, ...])
 
@@ -95,7 +95,7 @@ class Effects(NamedTuple):
     ended: tuple[ProducerStamp, bool] | None = None
 
 
-Tell = Callable[[State, State, Any, str], Iterable[Told]]
+Tell = Callable[[State, State, Any, str], Iterable[TrailNote]]
 """``tell(before, after, action, writer)``: the states are those around the whole request.
 
 What was so before is not told: requests are repeated, and name what is gone already.

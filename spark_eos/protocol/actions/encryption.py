@@ -14,7 +14,7 @@ from spark_eos.protocol.actions.declaration import Fate, Field, declare
 from spark_eos.protocol.encoding.avro import STRING
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import State
-from spark_eos.protocol.types import Told
+from spark_eos.protocol.types import TrailNote
 
 
 class MarkEncrypted(NamedTuple):
@@ -65,6 +65,6 @@ declare(
     rule=mark_encrypted,
     fate=lambda state, _: Fate.UNKNOWN if state.encrypted_at >= 0 else Fate.NOT_APPLIED,
     tell=lambda before, _after, action, _writer: (
-        [Told("encryption begun", "", f"with key {action.key_id}")] if before.encrypted_at < 0 else []
+        [TrailNote("encryption begun", "", f"with key {action.key_id}")] if before.encrypted_at < 0 else []
     ),
 )

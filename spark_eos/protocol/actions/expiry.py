@@ -24,7 +24,7 @@ from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.rules.takeovers import timed_out
 from spark_eos.protocol.state import CommittedOffset, Group, Producer, State, TransactionState
-from spark_eos.protocol.types import ProducerStamp, Told
+from spark_eos.protocol.types import ProducerStamp, TrailNote
 
 _MINUTE_MS = 60_000
 _NO_OFFSETS: Map[tuple[str, int], CommittedOffset] = Map()
@@ -137,7 +137,7 @@ declare(
     rule=expire_transactional_ids,
     clock=Clock.IDLE,
     tell=lambda before, after, action, _writer: [
-        Told("transactional.id expired", name)
+        TrailNote("transactional.id expired", name)
         for name in dict.fromkeys(action.transactional_ids)
         if name in before.transactional_ids and name not in after.transactional_ids
     ],
@@ -175,12 +175,12 @@ def expire_offsets(state: State, action: ExpireOffsets) -> tuple[State, None]:
     return groups.forgotten(state, action.group), None
 
 
-def _tell_offsets(before: State, after: State, action: ExpireOffsets, _writer: str) -> Iterator[Told]:
+def _tell_offsets(before: State, after: State, action: ExpireOffsets, _writer: str) -> Iterator[TrailNote]:
     gone = groups.offsets_gone(before, after, action.group)
     if groups.is_gone(before, after, action.group):
-        yield Told("group expired", action.group, f"offsets of {len(gone)} partitions")
+        yield TrailNote("group expired", action.group, f"offsets of {len(gone)} partitions")
     elif gone:
-        yield Told("offsets of a group expired", action.group, ", ".join(gone))
+        yield TrailNote("offsets of a group expired", action.group, ", ".join(gone))
 
 
 declare(

@@ -31,7 +31,7 @@ from spark_eos.protocol.encoding.avro import LONG, STRING, array_of, optional_of
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import joins
 from spark_eos.protocol.state import Group, Member, PartitionKey, State
-from spark_eos.protocol.types import ADMIN, Membership, Told
+from spark_eos.protocol.types import ADMIN, Membership, TrailNote
 
 
 class JoinGroup(NamedTuple):
@@ -176,7 +176,7 @@ def leave(state: State, action: LeaveGroup) -> tuple[State, tuple[str, ...]]:
     return _with(state, action.group, _rebalanced(state, action.group, group)), gone
 
 
-def _tell_left(before: State, _after: State, action: LeaveGroup, writer: str) -> Iterator[Told]:
+def _tell_left(before: State, _after: State, action: LeaveGroup, writer: str) -> Iterator[TrailNote]:
     """Members that others have removed; not those that left by their own call."""
     group = before.groups.get(action.group)
     if action.silent_ms < 0 and writer != ADMIN:
@@ -185,7 +185,7 @@ def _tell_left(before: State, _after: State, action: LeaveGroup, writer: str) ->
         member = None if group is None else group.members.get(member_id)
         if member is not None:
             why = "" if action.silent_ms < 0 else f", silent for {action.silent_ms} ms"
-            yield Told("member removed", action.group, f"{member.client_id or member_id}{why}")
+            yield TrailNote("member removed", action.group, f"{member.client_id or member_id}{why}")
 
 
 declare(

@@ -18,7 +18,7 @@ from spark_eos.protocol.encoding.values import PAIRS
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.settings import is_setting
 from spark_eos.protocol.state import State
-from spark_eos.protocol.types import Told
+from spark_eos.protocol.types import TrailNote
 
 
 class CreateLog(NamedTuple):
@@ -66,7 +66,7 @@ declare(
         Field("entries_per_folder", LONG, bounds=INT32),
     ),
     rule=create,
-    tell=lambda _before, after, _action, _writer: [Told("log created", "", after.log_id)],
+    tell=lambda _before, after, _action, _writer: [TrailNote("log created", "", after.log_id)],
 )
 
 
@@ -92,7 +92,7 @@ declare(
     fields=(Field("config", PAIRS, bounds=SETTINGS),),
     rule=alter,
     tell=lambda before, after, _action, _writer: (
-        [Told("settings of the log altered", "", changes(before.config, after.config))]
+        [TrailNote("settings of the log altered", "", changes(before.config, after.config))]
         if before.config != after.config
         else []
     ),

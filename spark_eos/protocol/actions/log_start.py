@@ -16,7 +16,7 @@ from spark_eos.protocol.encoding.values import OFFSETS
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.sealing import trimmed
 from spark_eos.protocol.state import State
-from spark_eos.protocol.types import RETENTION, PartitionOffset, Told
+from spark_eos.protocol.types import RETENTION, PartitionOffset, TrailNote
 
 TO_THE_END = -1
 """In place of an offset in `AdvanceLogStart`: up to the last stable offset, wherever it is by then."""
@@ -47,7 +47,7 @@ def advance(state: State, action: AdvanceLogStart) -> tuple[State, None]:
     return replace(state, partitions=partitions), None
 
 
-def _tell(before: State, after: State, action: AdvanceLogStart, writer: str) -> Iterator[Told]:
+def _tell(before: State, after: State, action: AdvanceLogStart, writer: str) -> Iterator[TrailNote]:
     """What a person has deleted: retention does so all the time."""
     if writer == RETENTION:
         return
@@ -59,7 +59,7 @@ def _tell(before: State, after: State, action: AdvanceLogStart, writer: str) -> 
             text = f"partition {target.partition}, offsets {was.start} to {now.start - 1}"
             deleted.setdefault(target.topic, []).append(text)
     for topic, parts in deleted.items():
-        yield Told("records deleted", topic, "; ".join(parts))
+        yield TrailNote("records deleted", topic, "; ".join(parts))
 
 
 declare(

@@ -17,7 +17,7 @@ from spark_eos.protocol.encoding.avro import LONG
 from spark_eos.protocol.packed_map import PackedMap
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import CommittedOffset, Member, Producer, State
-from spark_eos.protocol.types import LATEST_MS, Told
+from spark_eos.protocol.types import LATEST_MS, TrailNote
 
 _M = TypeVar("_M", Map[Any, Any], PackedMap[Any, Any])
 
@@ -72,7 +72,7 @@ declare(
     rule=reset,
     clock=Clock.CHECKED,
     tell=lambda before, after, _action, _writer: [
-        Told("log's time set back", "", f"by {before.timestamp_ms - after.timestamp_ms} ms")
+        TrailNote("log's time set back", "", f"by {before.timestamp_ms - after.timestamp_ms} ms")
     ],
 )
 

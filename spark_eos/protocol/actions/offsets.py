@@ -24,7 +24,7 @@ from spark_eos.protocol.types import (
     Membership,
     PartitionOffset,
     ProducerStamp,
-    Told,
+    TrailNote,
 )
 
 
@@ -74,11 +74,11 @@ def commit(state: State, action: CommitOffsets) -> tuple[State, None]:
     return replace(state, producers=state.producers.set(producer.producer_id, producer)), None
 
 
-def _tell_reset(_before: State, _after: State, action: CommitOffsets, writer: str) -> Iterable[Told]:
+def _tell_reset(_before: State, _after: State, action: CommitOffsets, writer: str) -> Iterable[TrailNote]:
     if writer != ADMIN or not action.offsets:
         return ()
     return [
-        Told(
+        TrailNote(
             "offsets of a group set",
             action.group,
             ", ".join(f"{target.topic}-{target.partition}: {target.offset}" for target in action.offsets),
@@ -131,11 +131,11 @@ def delete_offsets(state: State, action: DeleteOffsets) -> tuple[State, None]:
     return replace(state, offsets=state.offsets.set(action.group, offsets)), None
 
 
-def _tell_deleted(before: State, after: State, action: DeleteOffsets, _writer: str) -> Iterable[Told]:
+def _tell_deleted(before: State, after: State, action: DeleteOffsets, _writer: str) -> Iterable[TrailNote]:
     kind, gone = "offsets of a group deleted", groups.offsets_gone(before, after, action.group)
     if not action.partitions and groups.is_gone(before, after, action.group):
-        return [Told(kind, action.group, "all")]
-    return [Told(kind, action.group, ", ".join(gone))] if gone else []
+        return [TrailNote(kind, action.group, "all")]
+    return [TrailNote(kind, action.group, ", ".join(gone))] if gone else []
 
 
 declare(

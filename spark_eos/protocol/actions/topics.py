@@ -27,7 +27,7 @@ from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.gone import gone
 from spark_eos.protocol.schema_versions import check_follows
 from spark_eos.protocol.state import Partition, State, Topic
-from spark_eos.protocol.types import MAX_PARTITIONS, Told
+from spark_eos.protocol.types import MAX_PARTITIONS, TrailNote
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -119,7 +119,7 @@ declare(
     fate=_fate_of_create,
     check=_check_new,
     tell=lambda _before, _after, action, _writer: [
-        Told("topic created", action.name, f"partitions: {action.partitions}")
+        TrailNote("topic created", action.name, f"partitions: {action.partitions}")
     ],
 )
 
@@ -159,7 +159,7 @@ def alter(state: State, action: AlterTopic) -> tuple[State, None]:
     return (groups.topic_changed(state, action.name) if topic.partitions > had else state), None
 
 
-def _tell_altered(before: State, _after: State, action: AlterTopic, _writer: str) -> Iterator[Told]:
+def _tell_altered(before: State, _after: State, action: AlterTopic, _writer: str) -> Iterator[TrailNote]:
     topic = before.topics.get(action.name)
     parts = []
     if topic is not None and action.partitions not in {None, topic.partitions}:
@@ -169,7 +169,7 @@ def _tell_altered(before: State, _after: State, action: AlterTopic, _writer: str
     if action.schema is not None:
         parts.append("another version of its columns")
     if text := "; ".join(part for part in parts if part):
-        yield Told("topic altered", action.name, text)
+        yield TrailNote("topic altered", action.name, text)
 
 
 declare(
@@ -246,7 +246,7 @@ declare(
     number=3,
     fields=(Field("name", STRING), Field("topic_id", STRING)),
     rule=delete,
-    tell=lambda _before, _after, action, _writer: [Told(TOPIC_DELETED, action.name)],
+    tell=lambda _before, _after, action, _writer: [TrailNote(TOPIC_DELETED, action.name)],
 )
 
 

@@ -40,9 +40,10 @@ class _Parts:
     def schema(self, version: int) -> dict[str, Any]:
         """As in `Shape`."""
         since = max(version, self._shape.since)
-        inner = [inner for at, inner in versions(self._shape).items() if at <= since][-1]
-        packed = array({"type": "bytes", "packed": inner})
-        return record(self._name, parts=array("long"), **{_column(inner): packed})
+        # What is parsed now is not parsed within a commit.
+        by_version = zip(versions(self._shape).items(), self._known, strict=True)
+        inner, column = [(inner, column) for (at, inner), column in by_version if at <= since][-1]
+        return record(self._name, parts=array("long"), **{column: array({"type": "bytes", "packed": inner})})
 
     def write(self, values: PackedMap[Any, Any]) -> dict[str, Any]:
         """As in `Shape`. What is packed stays so, for the next snapshot."""

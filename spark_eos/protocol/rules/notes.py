@@ -12,7 +12,7 @@ from spark_eos.protocol.state import State
 BACKUP, VERIFY, SOUND = "eoslog backup", "eoslog verify", "eoslog verify: sound"
 
 
-def noted(state: State, job: str, *results: str) -> tuple[SetAppVersion, ...]:
+def note_actions(state: State, job: str, *results: str) -> tuple[SetAppVersion, ...]:
     """The actions that note that ``job`` has ended now, with these results."""
     note = state.app_versions.get((job, ""))
     number = 1 if note is None else note.version + 1

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from spark_eos.protocol.state import Producer, State
-from spark_eos.protocol.types import ProducerStamp, Told
+from spark_eos.protocol.types import ProducerStamp, TrailNote
 
 FENCED, TIMED_OUT = "producer fenced", "transaction timed out"
 """These had a transaction open, which was aborted."""
@@ -15,7 +15,7 @@ TAKEN_OVER = "producer taken over"
 """This one had nothing open: a program may have ended, and was started again."""
 
 
-def taken_over(before: State, after: State, action: Any, _writer: str) -> Iterator[Told]:
+def taken_over(before: State, after: State, action: Any, _writer: str) -> Iterator[TrailNote]:
     """An `InitProducer` gives a producer id its next epoch, if it had one before."""
     earlier, producer = before.producers.get(action.producer_id), after.producers.get(action.producer_id)
     if earlier is None or producer is None:
@@ -23,17 +23,17 @@ def taken_over(before: State, after: State, action: Any, _writer: str) -> Iterat
     by = f"by query run {action.run_id}" if action.run_id else "by another producer, or an abort"
     if earlier.is_open and not producer.is_open:
         text = f"epoch {earlier.epoch} {by}; its transaction {earlier.number} is aborted"
-        yield Told(FENCED, _name(earlier), text)
+        yield TrailNote(FENCED, _name(earlier), text)
     else:
-        yield Told(TAKEN_OVER, _name(earlier), f"epoch {earlier.epoch} {by}; it had nothing open")
+        yield TrailNote(TAKEN_OVER, _name(earlier), f"epoch {earlier.epoch} {by}; it had nothing open")
 
 
-def timed_out(before: State, stamp: ProducerStamp) -> Iterator[Told]:
+def timed_out(before: State, stamp: ProducerStamp) -> Iterator[TrailNote]:
     """A transaction was open for too long."""
     producer = before.producers.get(stamp.producer_id)
     if producer is not None:
         text = f"transaction {stamp.number} of epoch {stamp.epoch} is aborted, its producer is fenced"
-        yield Told(TIMED_OUT, _name(producer), text)
+        yield TrailNote(TIMED_OUT, _name(producer), text)
 
 
 def _name(producer: Producer) -> str:

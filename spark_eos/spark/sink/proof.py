@@ -179,7 +179,7 @@ def require_proof(
             if not _tile(plan, parts):
                 raise _refused(batch_id, plans, ", ".join(map(str, sorted(parts))) or "no offsets")
             continue
-        noted = _noted(notes)
+        noted = _noted_ends(notes)
         if plan.digest in noted:
             continue
         if plan in may_be_away and not by_number and plan.end_digest not in noted.values():
@@ -194,7 +194,7 @@ def require_proof(
     return tuple(away)
 
 
-def _noted(folder: Path | None) -> dict[str, str]:
+def _noted_ends(folder: Path | None) -> dict[str, str]:
     """The ends of what sources have planned whose processes live, by the plans' digests."""
     notes = [path.name.split(".") for path in _names((folder or host().notes()) / "plans")]
     alive = {process for process in {process for _, _, process, _ in notes} if _lives(process)}

@@ -61,7 +61,7 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
                     lambda state: (
                         ()
                         if is_committed(state, messages, batchId)
-                        else (*self._before(state), *append(NO_PRODUCER, topics, files))
+                        else (*self._overwritten_rows(state), *append(NO_PRODUCER, topics, files))
                     ),
                     writer="spark",
                 )
@@ -70,7 +70,7 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
                 finished = Checkpoint(self._location, self._options.checkpoint_settings).finished
                 committed = log.commit(
                     lambda state: propose(
-                        state, batch, finished=finished(batchId), before=self._before(state)
+                        state, batch, finished=finished(batchId), before=self._overwritten_rows(state)
                     ),
                     writer=f"spark query {batch.query_id} batch {batch.batch_id}",
                 )
@@ -93,7 +93,7 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
     def _location(self) -> str:
         return self._options.checkpoint_location or ""
 
-    def _before(self, state: State) -> tuple[Action, ...]:
+    def _overwritten_rows(self, state: State) -> tuple[Action, ...]:
         topic = self._options.topic
         return truncation(state, topic) if self._overwrite and topic is not None else ()
 

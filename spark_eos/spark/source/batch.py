@@ -64,7 +64,7 @@ class EosLogBatchReader(DataSourceReader):
                 range_fetches = plan(state, at, first, end, isolation, log.load)
             else:
                 range_fetches = plan_as_of(log, past, at, first, end, isolation)
-            fetches += self._kept(range_fetches)
+            fetches += self._matching_fetches(range_fetches)
         topics = {name: topic for name in names if (topic := state.topics.get(name)) is not None}
         if past is not None:
             topics = {name: topic_as_of(topic, past.state.topics[name]) for name, topic in topics.items()}
@@ -80,7 +80,7 @@ class EosLogBatchReader(DataSourceReader):
         """What has to be planned of these offsets."""
         return start, end
 
-    def _kept(self, fetches: list[Fetch]) -> list[Fetch]:
+    def _matching_fetches(self, fetches: list[Fetch]) -> list[Fetch]:
         """What has to be read of the fetches of one partition."""
         return fetches
 

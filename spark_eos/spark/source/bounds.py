@@ -8,7 +8,7 @@ those that are given the first one holds, and what the others say does not count
 from __future__ import annotations
 
 from spark_eos.config.isolation import Isolation
-from spark_eos.config.reader import OptionReader, expected
+from spark_eos.config.reader import OptionReader, expected_error
 from spark_eos.config.source import SOURCE
 from spark_eos.errors import ConfigError
 from spark_eos.spark.source.offsets import (
@@ -89,7 +89,7 @@ def _by_offset(
         if text.lower() == word:
             return OffsetSpec(word)
     if not text.startswith("{"):
-        raise expected(
+        raise expected_error(
             SOURCE, option, text, f'{", ".join(words)} or offsets as JSON, such as {{"flights": {{"0": 23}}}}'
         )
     offsets = parse_offsets_json(option, text, earliest_allowed=earliest, latest_allowed=latest)

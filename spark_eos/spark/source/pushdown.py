@@ -91,7 +91,7 @@ class EosLogPushdownReader(EosLogBatchReader):
     def _range(self, at: TopicPartition, start: int, end: int) -> tuple[int, int]:
         return (start, end) if self._filter is None else self._filter.narrowed(at, start, end)
 
-    def _kept(self, fetches: list[Fetch]) -> list[Fetch]:
+    def _matching_fetches(self, fetches: list[Fetch]) -> list[Fetch]:
         return fetches if self._filter is None else self._filter.kept(fetches)
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from spark_eos.config.reader import OptionReader, expected
+from spark_eos.config.reader import OptionReader, expected_error
 from spark_eos.config.source import SOURCE
 from spark_eos.config.values import MAX_INT, MAX_LONG, Integer
 from spark_eos.errors import ConfigError
@@ -36,7 +36,9 @@ def subscribe(text: str | None) -> tuple[str, ...] | None:
         return None
     topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not topics:
-        raise expected(SOURCE, "subscribe", text, "topics, separated by commas, such as 'flights,delays'")
+        raise expected_error(
+            SOURCE, "subscribe", text, "topics, separated by commas, such as 'flights,delays'"
+        )
     return topics
 
 
@@ -49,7 +51,7 @@ def columns(options: OptionReader) -> tuple[str, ...] | None:
     twice = [name for name in names if names.count(name) > 1]
     if not all(names) or twice:
         why = f"; {twice[0]!r} is there twice" if twice and twice[0] else ""
-        raise expected(SOURCE, "columns", text, f"names, separated by commas, such as 'key,value'{why}")
+        raise expected_error(SOURCE, "columns", text, f"names, separated by commas, such as 'key,value'{why}")
     for option, shown in (("includeHeaders", "headers"), ("includeMetadata", "_offset")):
         if option in options:
             raise ConfigError(
@@ -65,7 +67,7 @@ def pattern(text: str | None) -> str | None:
         try:
             re.compile(text)
         except (re.error, OverflowError, RecursionError) as error:
-            raise expected(
+            raise expected_error(
                 SOURCE, "subscribePattern", text, f"a regular expression for topics' names ({error})"
             ) from error
     return text
@@ -79,15 +81,15 @@ def assign(text: str | None) -> dict[str, tuple[int, ...]] | None:
     try:
         by_topic = loads(text)
     except ValueError as error:
-        raise expected(SOURCE, "assign", text, f"{form} ({error})") from error
+        raise expected_error(SOURCE, "assign", text, f"{form} ({error})") from error
     if not isinstance(by_topic, dict) or not by_topic:
-        raise expected(SOURCE, "assign", text, form)
+        raise expected_error(SOURCE, "assign", text, form)
     for topic, numbers in by_topic.items():
         if not isinstance(numbers, list) or not numbers:
-            raise expected(SOURCE, "assign", text, f"{form}; topic {topic!r} has no list of partitions")
+            raise expected_error(SOURCE, "assign", text, f"{form}; topic {topic!r} has no list of partitions")
         for number in numbers:
             if type(number) is not int or not 0 <= number <= MAX_INT:
-                raise expected(
+                raise expected_error(
                     SOURCE, "assign", text, f"{form}; {number!r} of topic {topic!r} is not a partition"
                 )
     return {topic: tuple(sorted(set(by_topic[topic]))) for topic in sorted(by_topic)}
@@ -104,7 +106,7 @@ def moment(options: OptionReader) -> int | None:
         form = (
             "a date or time such as 2026-11-21 or 2026-11-21T16:30:00.000Z (UTC unless it says otherwise), or"
         )
-        raise expected(SOURCE, "timestampAsOf", text, f"{form} milliseconds since 1970") from error
+        raise expected_error(SOURCE, "timestampAsOf", text, f"{form} milliseconds since 1970") from error
 
 
 def offset_ranges(options: OptionReader) -> Ranges | None:
@@ -124,7 +126,7 @@ def offset_ranges(options: OptionReader) -> Ranges | None:
     try:
         return dict(sorted(_by_partition(loads(text))))
     except (ValueError, AttributeError) as error:
-        raise expected(
+        raise expected_error(
             SOURCE, "offsetRanges", text, f"ranges by partition as JSON, such as {_RANGES_EXAMPLE} ({error})"
         ) from error
 

@@ -305,7 +305,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for at, first in fresh.items():
             # Its records were never out of this query's reach, as those of a topic that it did not read may have been.
             if first and at.topic in begin.topic_ids and self._options.fail_on_data_loss:
-                raise _gone(at, 0, first)
+                raise _records_gone(at, 0, first)
         return replace(
             begin,
             positions={**begin.positions, **fresh},
@@ -319,14 +319,14 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             partition = state.partitions.get((begin.topic_ids[at.topic], at.partition))
             stop = position if partition is None else end_offset(partition, self._isolation)
             if partition is not None and partition.end < position:
-                raise _lost(at, position, partition.end)
+                raise _checkpoint_ahead(at, position, partition.end)
             ends[at] = max(stop, position)  # After the last stable offset: it was read uncommitted before.
         return ends
 
     def _range(self, at: TopicPartition, start: int, stop: int, partition: Partition) -> tuple[int, int]:
         """The offsets to read; records that retention removed are an error, or skipped if that is allowed."""
         if stop > partition.end:
-            raise _lost(at, stop, partition.end)
+            raise _checkpoint_ahead(at, stop, partition.end)
         if stop > end_offset(partition, self._isolation):
             if self._opened_log is not None and (why := held_by_another_log(self._opened_log, partition)):
                 raise StoreUnavailableError(
@@ -343,7 +343,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start >= partition.start:
             return start, stop
         if self._options.fail_on_data_loss:
-            raise _gone(at, start, partition.start)
+            raise _records_gone(at, start, partition.start)
         _LOG.warning(
             "the records of %s from offset %d to %d are gone: this query goes on without them (failOnDataLoss=false)",
             at,
@@ -366,14 +366,14 @@ def _partition(state: State, at: TopicPartition) -> Partition:
     return state.partitions[state.topics[at.topic].topic_id, at.partition]
 
 
-def _lost(at: TopicPartition, offset: int, end: int) -> OffsetOutOfRangeError:
+def _checkpoint_ahead(at: TopicPartition, offset: int, end: int) -> OffsetOutOfRangeError:
     return OffsetOutOfRangeError(
         f"the checkpoint is ahead of the log: it has read {at} up to offset {offset}, but the log ends at {end}. The "
         "log was put back from a backup, or the checkpoint belongs to another one. Start from a new checkpoint"
     )
 
 
-def _gone(at: TopicPartition, first: int, start: int) -> OffsetOutOfRangeError:
+def _records_gone(at: TopicPartition, first: int, start: int) -> OffsetOutOfRangeError:
     return OffsetOutOfRangeError(
         f"the records of {at} from offset {first} to {start - 1} are gone (retention, or "
         "overwritten): this query has not read them. Set failOnDataLoss=false to go on without them"

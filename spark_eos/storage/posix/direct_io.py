@@ -42,7 +42,7 @@ class Pieces:
         self._made_in = generation()
         self._piece = _take_piece()
         self._filled = 0
-        self._behind: _Behind | None = None
+        self._behind: _BackgroundWriter | None = None
 
     def write(self, view: memoryview) -> None:
         """Append all of ``view``. The error may be that of an earlier piece."""
@@ -66,7 +66,7 @@ class Pieces:
         self._filled = 0
 
     def _begin(self) -> None:
-        self._behind = _Behind(self._file.twin())
+        self._behind = _BackgroundWriter(self._file.twin())
         try:
             self._behind.start()
         except RuntimeError:  # The system has no thread for us, or the process is ending.
@@ -102,7 +102,7 @@ class Pieces:
                 behind.close()
 
 
-class _Behind:
+class _BackgroundWriter:
     """A thread that writes whole pieces to ``file``, one at a time, while its user fills the next one.
 
     The user may be interrupted anywhere. Nothing else gets the memory and the descriptor that the thread uses before

@@ -128,7 +128,7 @@ class PosixStore(Store):
             if link_count(temp.path) == 2:
                 return
             if error.errno == errno.EEXIST:
-                raise self._met(path, folder) from error
+                raise self._found_by_create(path, folder) from error
             if is_refusal(error):
                 raise store_error(error, "link", path) from error
             raise self._withdraw(temp, path, folder, error) from error
@@ -145,16 +145,16 @@ class PosixStore(Store):
         except OSError:
             self._folders.doubt(path)
             return outcome_unknown(error, "create", path)
-        return self._met(path, folder) if is_taken else store_error(error, "link", path)
+        return self._found_by_create(path, folder) if is_taken else store_error(error, "link", path)
 
-    def _met(self, path: str, folder: int) -> EosLogError:
+    def _found_by_create(self, path: str, folder: int) -> EosLogError:
         """That the name is taken; durably, because who made it may not live to sync it, and we build on it."""
         try:
             sync(folder)
         except OSError as error:
             self._folders.doubt(path)
             return outcome_unknown(error, "create", path)
-        return _taken(path)
+        return _name_taken(path)
 
     @contextmanager
     def _temporary(self) -> Iterator[TemporaryFile]:
@@ -358,7 +358,7 @@ def _scan(folder: str) -> Iterator[tuple[str, int | None]]:
                     yield entry.name, entry.stat().st_size
 
 
-def _taken(path: str) -> EosLogError:
+def _name_taken(path: str) -> EosLogError:
     if os.path.isdir(path):
         return store_error(IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)), "create", path)
     return ObjectExistsError(f"{path}: cannot create: it exists already; read it to see whose it is")

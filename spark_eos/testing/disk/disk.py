@@ -307,15 +307,15 @@ class Disk:
         self._run(name, place and self._relative(*target), call, change)
 
     def _unlink(self, path: Any, *, dir_fd: int | None = None) -> None:
-        self._gone("unlink", path, dir_fd)
+        self._forget_name("unlink", path, dir_fd)
 
     def _remove(self, path: Any, *, dir_fd: int | None = None) -> None:
-        self._gone("remove", path, dir_fd)
+        self._forget_name("remove", path, dir_fd)
 
     def _rmdir(self, path: Any, *, dir_fd: int | None = None) -> None:
-        self._gone("rmdir", path, dir_fd)
+        self._forget_name("rmdir", path, dir_fd)
 
-    def _gone(self, name: str, path: Any, dir_fd: int | None) -> None:
+    def _forget_name(self, name: str, path: Any, dir_fd: int | None) -> None:
         place = self._place(path, dir_fd)
 
         def change(_: object) -> None:

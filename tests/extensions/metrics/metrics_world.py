@@ -12,7 +12,7 @@ from spark_eos.errors import ProducerFencedError
 from spark_eos.extensions.metrics.watch import LogWatch
 from spark_eos.monitoring import MeasuredStore
 from spark_eos.monitoring.status import Space
-from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, noted
+from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, note_actions
 from spark_eos.spark.query_figures import QueryFigures
 from spark_eos.storage import open_store
 from tests.monitoring.micro_batches import micro_batch
@@ -131,7 +131,7 @@ def one_of_everything(url):
             teller.send_offsets_to_transaction({TopicPartition("orders", 0): 1}, "tellers")
             teller.flush()
             ends()
-        log.commit(lambda state: (*noted(state, BACKUP), *noted(state, VERIFY, SOUND)))
+        log.commit(lambda state: (*note_actions(state, BACKUP), *note_actions(state, VERIFY, SOUND)))
         micro_batch(log, "orders", 2)
         from spark_eos.extensions.tables.tables import Tables
 

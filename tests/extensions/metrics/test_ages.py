@@ -6,7 +6,7 @@ import pytest
 
 from spark_eos import Admin, Log, Producer
 from spark_eos.extensions.metrics.watch import LogWatch
-from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, noted
+from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, note_actions
 from spark_eos.storage import MemoryStore
 from tests.cli.test_status import HOUR_S
 from tests.log.fakes import FakeClock
@@ -32,7 +32,7 @@ def test_of_a_job_that_was_noted(clock, name, job, results):
     log = Log.create(MemoryStore(), clock)
     assert name not in ages(log, clock)
     for hours in (30 * 24, 3):
-        log.commit(lambda state: noted(state, job, *results))
+        log.commit(lambda state: note_actions(state, job, *results))
         clock.now += hours * HOUR_S
         assert ages(log, clock)[name] == pytest.approx(hours * HOUR_S)
 

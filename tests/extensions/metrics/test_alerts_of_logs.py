@@ -24,7 +24,7 @@ from spark_eos.log.clock import SYSTEM, Retry
 from spark_eos.monitoring import measured_store, register
 from spark_eos.monitoring.status import Space
 from spark_eos.protocol.actions import JoinGroup, LeaveGroup, RaiseStagingFloor
-from spark_eos.protocol.rules.notes import BACKUP, VERIFY, noted
+from spark_eos.protocol.rules.notes import BACKUP, VERIFY, note_actions
 from spark_eos.storage import open_store
 from spark_eos.testing import Fault, FaultyStore
 from tests.extensions.metrics.metrics_world import Time, close, scraped
@@ -379,7 +379,7 @@ def too_long_ago(job):
         Admin(world.log).alter_log({limit: 3_600_000, "entry.timestamp.after.max.ms": 10**9})
 
         def note():
-            Log.open(world.url, world.clock).commit(lambda state: noted(state, job))
+            Log.open(world.url, world.clock).commit(lambda state: note_actions(state, job))
 
         note()
         yield 50

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_eos.extensions.mirror.out.covered import Covered
-from spark_eos.extensions.mirror.out.cut import chosen
+from spark_eos.extensions.mirror.out.cut import next_cut
 from spark_eos.log.selection.whole_transactions import Part, Unit, is_before, most, records, torn
 
 A, B, C = ("id", 0), ("id", 1), ("other", 0)
@@ -77,7 +77,7 @@ def test_transactions_of_kafka_have_whole_ones_of_the_log(log, wanted, limit):
     end = most(start, stops, units)
     at, seen = start, []
     while True:
-        cut = chosen(at, end, units, wanted, limit)
+        cut = next_cut(at, end, units, wanted, limit)
         assert all(at[key] <= cut[key] <= end[key] for key in at)
         if cut == at:
             break
@@ -115,26 +115,26 @@ def test_it_holds_back_others_in_turn():
 def test_small_ones_go_together_and_one_that_is_too_large_is_torn():
     units = [Unit(number, {A: Part(number * 10, number * 10 + 10, 10)}) for number in range(4)]
     end = {A: 41}
-    assert chosen({A: 0}, end, units, 15, 100) == {A: 20}
-    assert chosen({A: 0}, end, units, 100, 30) == {A: 30}
-    assert chosen({A: 30}, end, units, 15, 100) == {A: 41}, "with the control batch after it"
-    assert chosen({A: 0}, end, units, 15, 4) == {A: 4}
+    assert next_cut({A: 0}, end, units, 15, 100) == {A: 20}
+    assert next_cut({A: 0}, end, units, 100, 30) == {A: 30}
+    assert next_cut({A: 30}, end, units, 15, 100) == {A: 41}, "with the control batch after it"
+    assert next_cut({A: 0}, end, units, 15, 4) == {A: 4}
     assert torn(units, {A: 4}) == units[:1]
-    assert chosen({A: 4}, end, units, 15, 6) == {A: 10}
+    assert next_cut({A: 4}, end, units, 15, 6) == {A: 10}
     assert torn(units, {A: 10}) == []
 
 
 def test_what_lies_before_and_ended_later_goes_first():
     """A long transaction began before a short one, and ended after it. Both are within the limit, and not together."""
     long, short = Unit(9, {A: Part(0, 3, 3)}), Unit(1, {A: Part(3, 5, 2)})
-    assert chosen({A: 0}, {A: 6}, [short, long], 100, 4) == {A: 3}
-    assert chosen({A: 3}, {A: 6}, [short], 100, 4) == {A: 6}
+    assert next_cut({A: 0}, {A: 6}, [short, long], 100, 4) == {A: 3}
+    assert next_cut({A: 3}, {A: 6}, [short], 100, 4) == {A: 6}
 
 
 def test_what_lies_between_goes_along():
     outer = Unit(9, {A: Part(0, 10, 2)})
     inner = Unit(1, {A: Part(3, 4, 1), B: Part(0, 1, 1)})
-    assert chosen({A: 0, B: 0}, {A: 10, B: 1}, [inner, outer], 1, 100) == {A: 10, B: 1}
+    assert next_cut({A: 0, B: 0}, {A: 10, B: 1}, [inner, outer], 1, 100) == {A: 10, B: 1}
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 5))), st.integers(0, 20), st.integers(0, 20))

@@ -23,7 +23,7 @@ from spark_eos.extensions.mirror.notes import (
 )
 from spark_eos.extensions.mirror.out.feed import Feed
 from spark_eos.extensions.mirror.out.position import Head, Sent, parsed
-from spark_eos.extensions.mirror.out.translation import Brought, ahead, whole
+from spark_eos.extensions.mirror.out.translation import Brought, ahead, whole_offset
 from spark_eos.extensions.mirror.plan import begin
 from spark_eos.extensions.mirror.positions import Position
 from spark_eos.log.log import Log
@@ -109,12 +109,12 @@ def test_positions_are_read_as_they_were_written():
 
 def test_offsets_of_a_group_that_moves_back():
     """Kafka: 10 records that were brought, and after them those of the log, from offset 20 on."""
-    assert whole(7, (25, 24), None) == 25
+    assert whole_offset(7, (25, 24), None) == 25
     brought = Brought(end=12, kafka_end=11, next=4)
-    assert whole(5, (20, -1), brought) == 4, "it has read none of the others"
-    assert whole(5, (21, 20), brought) is None, "20 would come twice, or 4 never"
-    assert whole(12, (21, 20), brought) == 21
-    assert whole(12, (0, -1), brought) == 11, "nothing was sent yet"
+    assert whole_offset(5, (20, -1), brought) == 4, "it has read none of the others"
+    assert whole_offset(5, (21, 20), brought) is None, "20 would come twice, or 4 never"
+    assert whole_offset(12, (21, 20), brought) == 21
+    assert whole_offset(12, (0, -1), brought) == 11, "nothing was sent yet"
 
 
 def test_offsets_of_groups_only_go_on():

@@ -25,7 +25,13 @@ from spark_eos.extensions.mirror.groups import moves
 from spark_eos.extensions.mirror.kafka_source import SourceTopic
 from spark_eos.extensions.mirror.options import MirrorOptions
 from spark_eos.extensions.mirror.plan import BatchPlan, PlanOutdatedError, Share, actions, plan, take_over
-from spark_eos.extensions.mirror.positions import MirroredPartition, Position, known, position_of, positions
+from spark_eos.extensions.mirror.positions import (
+    MirroredPartition,
+    Position,
+    last_batch,
+    position_of,
+    positions,
+)
 from spark_eos.extensions.mirror.runs import KAFKA, LOG, MapRow, Place, Run, joined, located, runs_of
 from spark_eos.extensions.mirror.targets import Target, check_continues, copied, prepare
 from spark_eos.log.log import Log
@@ -100,7 +106,7 @@ def share_of(log, run, offsets, number=0):
     after = Position(
         "c", "t", "kafka-id", "t", partition.target_id, number, (offsets[-1] + 1) if offsets else 0
     )
-    return Share(partition, run, known(log.follow(), partition), after, np.array(offsets, np.int64))
+    return Share(partition, run, last_batch(log.follow(), partition), after, np.array(offsets, np.int64))
 
 
 def take(log, run, number=0):

@@ -311,7 +311,7 @@ def test_an_error_of_the_client_is_told_once_until_kafka_answers(monkeypatch):
         source._heard(Error(name))
     once = ["Kafka: the error _TRANSPORT", "Kafka: the error _ALL_BROKERS_DOWN"]
     assert said == once
-    source._again(lambda: "an answer")
+    source._retried(lambda: "an answer")
     source._heard(Error("_TRANSPORT"))
     assert said == [*once, once[0]]
     monkeypatch.setattr(source, "_consumer", Consumes())

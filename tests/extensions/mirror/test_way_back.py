@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from spark_eos.extensions.mirror.moving.return_to_kafka import Back
+from spark_eos.extensions.mirror.moving.return_to_kafka import WayBack
 from spark_eos.extensions.mirror.out import out_map
 from spark_eos.extensions.mirror.out.out_map import OutMap
 from spark_eos.extensions.mirror.out.position import map_topic
@@ -66,13 +66,13 @@ def test_the_first_record_that_was_not_sent(monkeypatch, at_a_time):
     for seed in range(400):
         chance = random.Random(seed)
         target, others, length = made(chance)
-        back = Back.__new__(Back)
+        back = WayBack.__new__(WayBack)
         back._target = target
         first = chance.randint(0, length)
         end = chance.randint(first, length)
         offsets = OutMap(target, "m", TOPIC, 0, (length, length))
         wanted = min((one for one in others if first <= one < end), default=None)
-        assert back._other(TOPIC, 0, offsets, first, end) == wanted, seed
+        assert back._first_foreign(TOPIC, 0, offsets, first, end) == wanted, seed
         met.add(wanted is None)
     assert met == {True, False}
 
@@ -81,7 +81,7 @@ def test_a_thousand_transactions_are_read_in_one_pass():
     """A look at each of them would take minutes."""
     rows = {at: MapRow((2 * at, at) if at else None, (Run(2 * at, at, 1),)).data for at in range(1000)}
     target = Target(range(0, 2000, 2), rows)
-    back = Back.__new__(Back)
+    back = WayBack.__new__(WayBack)
     back._target = target
-    assert back._other(TOPIC, 0, OutMap(target, "m", TOPIC, 0, (2000, 1000)), 0, 2000) is None
+    assert back._first_foreign(TOPIC, 0, OutMap(target, "m", TOPIC, 0, (2000, 1000)), 0, 2000) is None
     assert target.read < 30

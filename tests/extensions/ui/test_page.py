@@ -30,7 +30,7 @@ from spark_eos.extensions.ui.areas.health import job_of
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.security import COOKIE, Access
 from spark_eos.protocol.actions import JoinGroup
-from spark_eos.protocol.rules.notes import SOUND, VERIFY, noted
+from spark_eos.protocol.rules.notes import SOUND, VERIFY, note_actions
 from spark_eos.serving.address import url_of
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import FaultyStore
@@ -263,7 +263,7 @@ def test_too_many_browsers_are_refused(page, monkeypatch):
 
 @pytest.mark.parametrize(("results", "expected"), [((SOUND,), []), ((), [("bad", "health")])])
 def test_what_a_verification_elsewhere_has_noted(log, request, results, expected):
-    log.commit(lambda state: noted(state, VERIFY, *results))
+    log.commit(lambda state: note_actions(state, VERIFY, *results))
     found = ask(request.getfixturevalue("page"), "overview").json()["attention"]
     assert [(one["level"], one["to"]) for one in found] == expected
 

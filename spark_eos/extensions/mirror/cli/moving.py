@@ -240,7 +240,7 @@ def check(
         checks.refuse(
             problems, f"producers must not move yet: these groups would not see what they write in {new_side}"
         )
-        _said(
+        _print_result(
             {"before": before, "safe": True},
             f"no group reads {old_side}: producers may move",
             as_json=as_json,
@@ -252,10 +252,10 @@ def check(
     for topic in unsealed:
         tell(f"topic {topic} of {old_side} takes records: one that a forgotten producer writes stays there")
     text = f"all that {old_side} has is in {new_side}, and no group reads {old_side}: the mirror may end"
-    _said({"before": before, "safe": True, "takes_records": unsealed}, text, as_json=as_json)
+    _print_result({"before": before, "safe": True, "takes_records": unsealed}, text, as_json=as_json)
 
 
-def _said(values: dict[str, object], text: str, *, as_json: bool) -> None:
+def _print_result(values: dict[str, object], text: str, *, as_json: bool) -> None:
     if as_json:
         print_json(values)
     else:

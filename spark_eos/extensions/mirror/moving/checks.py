@@ -18,7 +18,7 @@ SEALED_BYTES = 1
 """With this ``max.message.bytes`` a topic of Kafka takes no record."""
 
 
-class Behind(NamedTuple):
+class PartitionBehind(NamedTuple):
     """A partition that is not mirrored up to its end. ``mirrored`` is None if nothing of it is known."""
 
     topic: str
@@ -52,16 +52,20 @@ def mirrored(log: Log, mirror: str, topics: Sequence[str] = ()) -> list[Position
     return positions
 
 
-def behind(log: Log, kafka: KafkaState, mirror: str, topics: Sequence[str] = ()) -> list[Behind]:
+def partitions_behind(
+    log: Log, kafka: KafkaState, mirror: str, topics: Sequence[str] = ()
+) -> list[PartitionBehind]:
     """The partitions that are not mirrored up to where Kafka ends now."""
     positions = mirrored(log, mirror, topics)
-    return _behind(log, mirror, topics, kafka.ends(kafka.partitions_of(positions)))
+    return _partitions_behind(log, mirror, topics, kafka.ends(kafka.partitions_of(positions)))
 
 
-def _behind(log: Log, mirror: str, topics: Sequence[str], ends: dict[tuple[str, int], End]) -> list[Behind]:
+def _partitions_behind(
+    log: Log, mirror: str, topics: Sequence[str], ends: dict[tuple[str, int], End]
+) -> list[PartitionBehind]:
     at = {(position.topic, position.partition): position.offset for position in mirrored(log, mirror, topics)}
     return [
-        Behind(*where, end, at.get(where))
+        PartitionBehind(*where, end, at.get(where))
         for where, end in sorted(ends.items())
         if end.high > at.get(where, 0)
     ]
@@ -72,7 +76,7 @@ def wait(log: Log, kafka: KafkaState, mirror: str, topics: Sequence[str], timeou
     partitions = kafka.partitions_of(mirrored(log, mirror, topics))
     ends = kafka.ends(partitions)
     deadline = log.clock.monotonic() + timeout_s
-    while lags := _behind(log, mirror, topics, ends):
+    while lags := _partitions_behind(log, mirror, topics, ends):
         if log.clock.monotonic() >= deadline:
             fresh = kafka.ends([(lag.topic, lag.partition) for lag in lags])
             lines = "\n".join(
@@ -106,7 +110,7 @@ def groups_left(log: Log, kafka: KafkaState, mirror: str, ignored: str) -> list[
 
 def records_left(log: Log, kafka: KafkaState, mirror: str) -> list[str]:
     """What is not in the log yet."""
-    return [lag.text for lag in behind(log, kafka, mirror)]
+    return [lag.text for lag in partitions_behind(log, kafka, mirror)]
 
 
 def unsealed(log: Log, kafka: KafkaState, mirror: str) -> list[str]:

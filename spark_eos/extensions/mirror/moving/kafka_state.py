@@ -42,7 +42,7 @@ class KafkaState(KafkaSource):
                 (at.topic, at.partition): int(self._answer(future).offset) for at, future in futures.items()
             }
 
-        return self._again(ask)
+        return self._retried(ask)
 
     def members(self, group: str) -> int:
         """How many members a group has now."""

@@ -18,7 +18,7 @@ from spark_eos.extensions.mirror.notes import note_of
 from spark_eos.extensions.mirror.offset_map import OffsetMap, current
 from spark_eos.extensions.mirror.out.kafka_target import KafkaTarget
 from spark_eos.extensions.mirror.out.out_map import OutMap, read_positions
-from spark_eos.extensions.mirror.out.translation import Brought, whole
+from spark_eos.extensions.mirror.out.translation import Brought, whole_offset
 from spark_eos.log.log import Log
 from spark_eos.log.topics import config_value
 from spark_eos.protocol.state import State
@@ -26,7 +26,7 @@ from spark_eos.protocol.state import State
 _AGAIN_S = 0.3
 
 
-class Back:
+class WayBack:
     """Where readers of the log go on in Kafka, as of the moment at which this is made."""
 
     def __init__(self, log: Log, target: KafkaTarget, mirror: str) -> None:
@@ -59,7 +59,7 @@ class Back:
         brought, last = self._brought_at(sent.topic_id, number, offset), -1
         if brought is not None:
             last = offsets.last_before(offset)
-        place = whole(offset, (in_kafka.offset, last), brought)
+        place = whole_offset(offset, (in_kafka.offset, last), brought)
         if place is None:
             assert brought is not None, "without it every offset has a place"
             raise OffsetOutOfRangeError(
@@ -68,7 +68,7 @@ class Back:
             )
         if accept_loss:
             return place
-        left_out = self._other(
+        left_out = self._first_foreign(
             sent.kafka, number, offsets, 0 if brought is None else brought.kafka_end, place
         )
         if left_out is not None:
@@ -89,7 +89,7 @@ class Back:
         assert place is not None, "it does not lie after the end"
         return Brought(end, position.offset, place.offset)
 
-    def _other(self, kafka: str, number: int, offsets: OutMap, first: int, end: int) -> int | None:
+    def _first_foreign(self, kafka: str, number: int, offsets: OutMap, first: int, end: int) -> int | None:
         """The first record of Kafka from ``first`` to ``end - 1`` that the mirror has not sent."""
         while first < end:
             sent = offsets.sent(first, end)
@@ -106,7 +106,7 @@ class Back:
         return None
 
 
-def _of_group(back: Back, group: str) -> dict[tuple[str, int], tuple[int, str]]:
+def _of_group(back: WayBack, group: str) -> dict[tuple[str, int], tuple[int, str]]:
     """What a group has committed in the log, of topics that the mirror sends."""
     return {
         at: (committed.offset, committed.metadata)
@@ -124,7 +124,7 @@ def move_group_back(
     `OffsetOutOfRangeError` if there is no such place in Kafka.
     """
 
-    def late(back: Back) -> str | None:
+    def late(back: WayBack) -> str | None:
         _check_is_empty(back.state, target, group)
         for at, (offset, _) in _of_group(back, group).items():
             if not back.has_sent(*at, offset):
@@ -149,7 +149,7 @@ def move_group_back(
         rows.append((topic, number, offset, kafka, max(place, kafka_offsets.get((kafka, number), -1))))
     if moves:
         target.move_group(group, moves)
-    after = Back(log, target, mirror)
+    after = WayBack(log, target, mirror)
     _check_is_empty(after.state, target, group)
     if _of_group(after, group) != committed:
         raise IllegalStateError(
@@ -184,7 +184,7 @@ def start_in_kafka(
 ) -> dict[str, dict[str, int]]:
     """Where a query that stands at these offsets of the log goes on in Kafka, as ``startingOffsets`` has it."""
 
-    def late(back: Back) -> str | None:
+    def late(back: WayBack) -> str | None:
         for (topic, number), offset in sorted(positions.items()):
             if topic not in back.sent:
                 raise ConfigError(
@@ -206,14 +206,14 @@ def _waited(
     log: Log,
     target: KafkaTarget,
     mirror: str,
-    late: Callable[[Back], str | None],
+    late: Callable[[WayBack], str | None],
     timeout_s: float,
     who: str,
-) -> Back:
+) -> WayBack:
     """The first moment at which nothing is ``late``."""
     deadline = log.clock.monotonic() + timeout_s
     while True:
-        back = Back(log, target, mirror)
+        back = WayBack(log, target, mirror)
         unsent = late(back)
         if unsent is None:
             return back
@@ -235,7 +235,7 @@ def _ends(state: State, topics: Sequence[str]) -> dict[tuple[str, int], tuple[in
     }
 
 
-def _unsent(back: Back, ends: Mapping[tuple[str, int], tuple[int, int]]) -> list[str]:
+def _unsent(back: WayBack, ends: Mapping[tuple[str, int], tuple[int, int]]) -> list[str]:
     texts = []
     for (name, number), (end, stable) in sorted(ends.items()):
         if back.has_sent(name, number, end):
@@ -251,13 +251,13 @@ def _unsent(back: Back, ends: Mapping[tuple[str, int], tuple[int, int]]) -> list
 
 def records_left(log: Log, target: KafkaTarget, mirror: str) -> list[str]:
     """What of the log is not in Kafka."""
-    back = Back(log, target, mirror)
+    back = WayBack(log, target, mirror)
     return _unsent(back, _ends(back.state, [*back.sent]))
 
 
 def unsealed(log: Log, target: KafkaTarget, mirror: str) -> list[str]:
     """The topics of the log that take records."""
-    back = Back(log, target, mirror)
+    back = WayBack(log, target, mirror)
     return [
         name
         for name in sorted(back.sent)
@@ -270,7 +270,7 @@ def wait_until_sent(
     log: Log, target: KafkaTarget, mirror: str, topics: Sequence[str], timeout_s: float
 ) -> int:
     """Wait until all that the log has now is in Kafka; the number of partitions. Raises `KafkaTimeoutError`."""
-    back = Back(log, target, mirror)
+    back = WayBack(log, target, mirror)
     missing_topics = sorted({*topics} - {*back.sent})
     if missing_topics:
         raise ConfigError(f"mirror out {mirror!r} does not send topic {missing_topics[0]!r} of the log")
@@ -284,13 +284,13 @@ def wait_until_sent(
                 "yet. Look whether eoslog mirror out runs, end open transactions, and call this again"
             )
         log.clock.sleep(_AGAIN_S)
-        back = Back(log, target, mirror)
+        back = WayBack(log, target, mirror)
     return len(ends)
 
 
 def groups_left(log: Log, target: KafkaTarget, mirror: str, ignored: str) -> list[str]:
     """What is wrong with groups of the log: they read there still, or stand in Kafka before where they stood."""
-    back = Back(log, target, mirror)
+    back = WayBack(log, target, mirror)
     problems = []
     for group in sorted(back.state.offsets):
         committed = _of_group(back, group)
@@ -314,7 +314,7 @@ def groups_left(log: Log, target: KafkaTarget, mirror: str, ignored: str) -> lis
 
 
 def _has_moved(
-    back: Back, kafka_offsets: Mapping[tuple[str, int], int], topic: str, number: int, offset: int
+    back: WayBack, kafka_offsets: Mapping[tuple[str, int], int], topic: str, number: int, offset: int
 ) -> bool:
     at = kafka_offsets.get((back.sent[topic].kafka, number))
     if at is None or not back.has_sent(topic, number, offset):

@@ -11,7 +11,7 @@ from spark_eos.log.selection.whole_transactions import Cut, Lists, Unit, is_befo
 from spark_eos.protocol.state import PartitionKey
 
 
-def chosen(start: Cut, end: Cut, units: Sequence[Unit], target: int, limit: int) -> dict[PartitionKey, int]:
+def next_cut(start: Cut, end: Cut, units: Sequence[Unit], target: int, limit: int) -> dict[PartitionKey, int]:
     """The cut of the next Kafka transaction: from ``start`` on, not past ``end``, which `most` has found.
 
     It has whole units, in the order in which they ended, until there are ``target`` records. What belongs together and

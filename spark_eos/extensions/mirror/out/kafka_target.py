@@ -42,7 +42,7 @@ class KafkaTarget(KafkaSource):
 
         def ask() -> None:
             try:
-                self._checked(self._admin.create_topics([new_topic], request_timeout=_TIMEOUT_S)[name])
+                self._await_result(self._admin.create_topics([new_topic], request_timeout=_TIMEOUT_S)[name])
             except _ThereError:
                 return
             except _NameError as error:
@@ -51,7 +51,7 @@ class KafkaTarget(KafkaSource):
                     "(--rename), or, for a topic of the mirror itself, under another --name"
                 ) from error
 
-        self._again(ask)
+        self._retried(ask)
         self.wait_until_served(name, partitions)
 
     def grow(self, name: str, partitions: int) -> None:
@@ -64,7 +64,7 @@ class KafkaTarget(KafkaSource):
                 return
             self._answer(self._admin.create_partitions([new_partitions], request_timeout=_TIMEOUT_S)[name])
 
-        self._again(ask)
+        self._retried(ask)
         self.wait_until_served(name, partitions)
 
     def configure(self, name: str, config: Mapping[str, str]) -> None:
@@ -83,7 +83,7 @@ class KafkaTarget(KafkaSource):
         """A topic as it is now; None: there is none. A broker that has just started may not know it yet."""
         return self.described_patiently([name]).get(name)
 
-    def _checked(self, future: Any) -> None:
+    def _await_result(self, future: Any) -> None:
         try:
             future.result(_TIMEOUT_S * 2)
         except self._kafka.KafkaException as error:
@@ -110,7 +110,7 @@ class KafkaTarget(KafkaSource):
 
     def ends(self, name: str, partitions: int) -> list[int]:
         """The offset after the last record of each partition, also of one whose transaction is open."""
-        return self._listed(name, range(partitions), self._admin_module.OffsetSpec.latest())
+        return self._listed_offsets(name, range(partitions), self._admin_module.OffsetSpec.latest())
 
     # -- Records of the mirror ---------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class KafkaTarget(KafkaSource):
         ``waits``: also of transactions that are open there now, when they have ended.
         """
         partition = 0
-        end = self._again(lambda: self.ends(name, partition + 1))[partition]
+        end = self._retried(lambda: self.ends(name, partition + 1))[partition]
         low, _ = self.bounds(name, partition)
         records: list[tuple[bytes | None, bytes | None]] = []
         if low >= end:
@@ -159,7 +159,7 @@ class KafkaTarget(KafkaSource):
 
         ``most`` are fetched at once. To be closed before another partition is read.
         """
-        last = self._again(lambda: self.ends(name, partition + 1))[partition]
+        last = self._retried(lambda: self.ends(name, partition + 1))[partition]
         end = last if end is None else min(end, last)
         if first >= end:
             return

@@ -15,7 +15,7 @@ from spark_eos.errors import (
 )
 from spark_eos.extensions.mirror.notes import Pair, check_no_loop, note_of
 from spark_eos.extensions.mirror.out.covered import Covered
-from spark_eos.extensions.mirror.out.cut import chosen
+from spark_eos.extensions.mirror.out.cut import next_cut
 from spark_eos.extensions.mirror.out.feed import Feed
 from spark_eos.extensions.mirror.out.kafka_target import KafkaTarget
 from spark_eos.extensions.mirror.out.opening import Opening
@@ -116,7 +116,7 @@ class MirrorOut:
 
     def _open(self) -> None:
         state = self._log.follow()
-        names = [*self._reversal.targets(state)] if self._options.reverses else self._wanted(state)
+        names = [*self._reversal.targets(state)] if self._options.reverses else self._topic_names(state)
         is_new = note_of(state, self._options.name) is None
         if is_new:
             self._check_new(state, names)
@@ -156,7 +156,7 @@ class MirrorOut:
     def _may_have(self) -> bool:
         return self._options.may_append or self._options.reverses is not None
 
-    def _wanted(self, state: State) -> list[str]:
+    def _topic_names(self, state: State) -> list[str]:
         for name in self._options.topics:
             if name not in state.topics:
                 raise UnknownTopicOrPartitionError(f"{self._log.url} has no topic {name!r}")
@@ -222,7 +222,7 @@ class MirrorOut:
         self._see_topics()
         self._check_starts()
         end = most(feed.sent, feed.stops, feed.units)
-        cut = chosen(feed.sent, end, feed.units, options.batch_records, options.limit_records)
+        cut = next_cut(feed.sent, end, feed.units, options.batch_records, options.limit_records)
         if cut == feed.sent:
             return False
         fetches = self._sender.fetches(feed.sent, cut, self._covered)

@@ -57,7 +57,7 @@ class Opening:
         self._check_note(self._log.state)
         producer.start()
         if self._positions_topic(note).topic_id != self.positions_id:
-            raise self._lost("deleted and created again")
+            raise self._positions_lost("deleted and created again")
         return self._read(waits=True)
 
     def _positions_topic(self, note: Note | None) -> SourceTopic:
@@ -74,17 +74,17 @@ class Opening:
             topic = self._target.found(self.topic)
         if note is not None:
             if topic is None:
-                raise self._lost("deleted")
+                raise self._positions_lost("deleted")
             if topic.topic_id != note.positions_id:
-                raise self._lost("deleted and created again")
+                raise self._positions_lost("deleted and created again")
         if topic is None:
             self._target.create(self.topic, 1, _CONFIG, self._options.replication)
             topic = self._target.found(self.topic)
             if topic is None:
-                raise self._lost("deleted")
+                raise self._positions_lost("deleted")
         return topic
 
-    def _lost(self, change: str) -> OffsetOutOfRangeError:
+    def _positions_lost(self, change: str) -> OffsetOutOfRangeError:
         return OffsetOutOfRangeError(
             f"topic {self.topic!r} of Kafka at {self._target.address}, which says how far mirror out "
             f"{self._options.name!r} is, was {change}: what was sent is not known any more, and to begin again would "
@@ -103,7 +103,7 @@ class Opening:
         head, topics = parsed(self._target.committed(self.topic, waits=waits), where)
         if head is None:
             if topics or self._target.bounds(self.topic, 0)[0]:
-                raise self._lost("emptied")
+                raise self._positions_lost("emptied")
             return None, {}
         if head.log_id != self._log.log_id:
             raise InvalidRequestError(

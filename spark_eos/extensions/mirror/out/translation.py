@@ -29,7 +29,7 @@ class Brought(NamedTuple):
     next: int
 
 
-def whole(offset: int, sent: tuple[int, int], brought: Brought | None) -> int | None:
+def whole_offset(offset: int, sent: tuple[int, int], brought: Brought | None) -> int | None:
     """Kafka's offset that has before it what a group at the log's ``offset`` has read; None: there is no such offset.
 
     ``sent`` are Kafka's offsets of the first record that was sent from there on, and of the last one from before it
@@ -108,7 +108,7 @@ class Translation:
             if position is None:
                 return place.offset
             before = self._brought(position, offset)
-            kafka_offset = whole(offset, (place.offset, self._maps[key].last_before(offset)), before)
+            kafka_offset = whole_offset(offset, (place.offset, self._maps[key].last_before(offset)), before)
         except OffsetOutOfRangeError as error:
             return f"{error}"
         if kafka_offset is None:

@@ -23,7 +23,7 @@ _LAST_BEFORE_SURROGATES = "\ud7ff"
 """pyiceberg cuts a long text off, and takes the next character for an upper bound: what comes after this is none."""
 
 
-class Found(NamedTuple):
+class FoundFile(NamedTuple):
     """A file: its address, its size in bytes, and its footer (``pyarrow.parquet.FileMetaData``)."""
 
     address: str
@@ -31,7 +31,7 @@ class Found(NamedTuple):
     footer: Any
 
 
-def arrow_schemas(files: Iterable[Found]) -> list[pa.Schema]:
+def arrow_schemas(files: Iterable[FoundFile]) -> list[pa.Schema]:
     """The columns that files have: each set of columns once."""
     by_paths: dict[tuple[str, ...], pa.Schema] = {}
     for file in files:
@@ -42,7 +42,7 @@ def arrow_schemas(files: Iterable[Found]) -> list[pa.Schema]:
     return [*by_paths.values()]
 
 
-def data_files(files: Iterable[Found], columns: Columns, metadata: Any) -> list[Any]:
+def data_files(files: Iterable[FoundFile], columns: Columns, metadata: Any) -> list[Any]:
     """The entries of a manifest for files of a table with these ``columns`` and this (pyiceberg's) ``metadata``."""
     from pyiceberg.io.pyarrow import compute_statistics_plan, parquet_path_to_id_mapping
 
@@ -51,7 +51,7 @@ def data_files(files: Iterable[Found], columns: Columns, metadata: Any) -> list[
     return [_data_file(file, plan, ids, metadata) for file in files]
 
 
-def write(io: Any, address: str, rows: pa.Table) -> Found:
+def write(io: Any, address: str, rows: pa.Table) -> FoundFile:
     """Write a file of a table with copies. ``io`` is pyiceberg's."""
     output = io.new_output(address)
     footers: list[Any] = []
@@ -67,15 +67,17 @@ def write(io: Any, address: str, rows: pa.Table) -> Found:
         ) as writer,
     ):
         writer.write_table(rows)
-    return Found(address, len(output.to_input_file()), footers[0])
+    return FoundFile(address, len(output.to_input_file()), footers[0])
 
 
-def _data_file(file: Found, plan: _Plan, ids: _Ids, metadata: Any) -> Any:
+def _data_file(file: FoundFile, plan: _Plan, ids: _Ids, metadata: Any) -> Any:
     from pyiceberg.io.pyarrow import data_file_statistics_from_parquet_metadata
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.typedef import Record
 
-    whole = _Plan({number: plan[number] for number in _whole(file.footer, ids) if number in plan})
+    whole = _Plan(
+        {number: plan[number] for number in _columns_with_bounds(file.footer, ids) if number in plan}
+    )
     statistics = data_file_statistics_from_parquet_metadata(
         parquet_metadata=file.footer, stats_columns=whole, parquet_column_mapping=ids
     )
@@ -94,7 +96,7 @@ def _data_file(file: Found, plan: _Plan, ids: _Ids, metadata: Any) -> Any:
     )
 
 
-def _whole(footer: Any, ids: Mapping[str, int]) -> Iterator[int]:
+def _columns_with_bounds(footer: Any, ids: Mapping[str, int]) -> Iterator[int]:
     """The ids of the columns of which every row group has counts and bounds, and pyiceberg makes bounds of the file."""
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     for at in range(footer.num_columns):

@@ -40,7 +40,7 @@ from spark_eos.extensions.tables.iceberg.columns import (
     small_type,
     with_hidden,
 )
-from spark_eos.extensions.tables.iceberg.files import Found, arrow_schemas, data_files, write
+from spark_eos.extensions.tables.iceberg.files import FoundFile, arrow_schemas, data_files, write
 from spark_eos.extensions.tables.iceberg.rows import merge
 from spark_eos.extensions.tables.target import FileChange, Footers, RowChange, Stamp, Target, Version
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
@@ -269,7 +269,7 @@ class IcebergTarget(Target):
 
     def _exchanged(
         self, change: FileChange, before: dict[str, Any], footers: Footers
-    ) -> tuple[list[Found], list[str]]:
+    ) -> tuple[list[FoundFile], list[str]]:
         new_files = {f"{self._address}/{file.path}": file for file in change.added}
         if change.replaces_all:
             removed = [name for name in before if name not in new_files]
@@ -281,11 +281,11 @@ class IcebergTarget(Target):
             raise TableDamagedError(
                 f"{self.place} does not have the file {missing[0]}, which it is to give up"
             )
-        return [Found(name, file.size, footers(file)) for name, file in new_files.items()], removed
+        return [FoundFile(name, file.size, footers(file)) for name, file in new_files.items()], removed
 
     def _merged(
         self, change: RowChange, before: dict[str, Any], transaction: Any
-    ) -> tuple[list[Found], list[str]]:
+    ) -> tuple[list[FoundFile], list[str]]:
         io = transaction._table.io  # noqa: SLF001  (of a table that is not there yet, too)
 
         def read(file: str, names: list[str] | None) -> pa.Table:
@@ -297,7 +297,12 @@ class IcebergTarget(Target):
         return [write(io, f"{folder}/{uuid.uuid4()}.parquet", table) for table in tables], removed
 
     def _commit(
-        self, transaction: Any, table_columns: Columns, added: list[Found], removed: list[Any], stamp: Stamp
+        self,
+        transaction: Any,
+        table_columns: Columns,
+        added: list[FoundFile],
+        removed: list[Any],
+        stamp: Stamp,
     ) -> int:
         table_columns = with_hidden(table_columns, arrow_schemas(added))
         mapping = table_columns.mapping()
@@ -355,22 +360,24 @@ class IcebergTarget(Target):
             raise
         except (CommitFailedException, TableAlreadyExistsError) as error:
             raise TableChangedError(
-                f"{self.place}: another process has committed first ({self._told(error)})"
+                f"{self.place}: another process has committed first ({self._error_line(error)})"
             ) from error
         except FileNotFoundError as error:
             raise TableDamagedError(
-                f"{self.place}: a file of its metadata is gone: {self._told(error)}"
+                f"{self.place}: a file of its metadata is gone: {self._error_line(error)}"
             ) from error
         except (OSError, RESTError) as error:
-            raise StoreUnavailableError(f"{self.place}: {self._told(error)}") from error
+            raise StoreUnavailableError(f"{self.place}: {self._error_line(error)}") from error
         except Exception as error:
             if type(error).__module__.startswith("sqlalchemy."):
-                raise StoreUnavailableError(f"{self.place}: its catalog: {self._told(error)}") from error
+                raise StoreUnavailableError(
+                    f"{self.place}: its catalog: {self._error_line(error)}"
+                ) from error
             raise TableDamagedError(
-                f"{self.place}: {error.__class__.__name__}: {self._told(error)}"
+                f"{self.place}: {error.__class__.__name__}: {self._error_line(error)}"
             ) from error
 
-    def _told(self, error: BaseException) -> str:
+    def _error_line(self, error: BaseException) -> str:
         """The first line of a message, without secrets."""
         return self._settings.scrub(str(error).partition("\n")[0])
 

@@ -20,7 +20,7 @@ def abort(follower: Follower, question: Question) -> Answer:
     The same call again changes nothing more, and says that the transaction is aborted. Raises
     `CommitOutcomeUnknownError` if the store did not say whether the abort was written: `abort_outcome` looks.
     """
-    transactional_id, stamp = _asked(question)
+    transactional_id, stamp = _asked_transaction(question)
 
     def propose(state: State) -> tuple[Action, ...]:
         if not _is_open(state, stamp):
@@ -49,7 +49,7 @@ def abort(follower: Follower, question: Question) -> Answer:
 
 def abort_outcome(follower: Follower, question: Question) -> Answer:
     """What became of a transaction, in the log as it is now: ``open``, ``aborted``, ``committed`` or ``unknown``."""
-    transactional_id, stamp = _asked(question)
+    transactional_id, stamp = _asked_transaction(question)
     outcome, text = _became(follower.log.follow(), transactional_id, stamp)
     if outcome == "open":
         text += ": no abort was written so far. A write that the store delays may still arrive; to abort again is safe"
@@ -64,7 +64,7 @@ def refuse_abort(_: Follower, __: Question) -> Answer:
     )
 
 
-def _asked(question: Question) -> tuple[str, ProducerStamp]:
+def _asked_transaction(question: Question) -> tuple[str, ProducerStamp]:
     numbers = (question.number(name, least=-1) for name in ("producer", "epoch", "number"))
     return question.text("id"), ProducerStamp(*numbers)
 

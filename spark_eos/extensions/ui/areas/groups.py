@@ -92,7 +92,7 @@ def show_group(follower: Follower, question: Question) -> Answer:
         "generation": group.generation,
         "assignor": group.assignor,
         "lag": sum(row["lag"] or 0 for row in rows),
-        "behind": _behind(lags, "group", name),
+        "behind": _lag_answer(lags, "group", name),
         "advice": _advice(follower, state, name, rows),
         "over_time": points(follower.series.lags("group", name)),
         "members": [
@@ -151,7 +151,7 @@ def show_query(follower: Follower, question: Question) -> Answer:
             for source in query.sources
         ],
         "lag": sum(row["lag"] or 0 for row in rows),
-        "behind": _behind(lags, "query", name),
+        "behind": _lag_answer(lags, "query", name),
         "advice": _advice(follower, state, name, rows),
         "over_time": points(follower.series.lags("query", name)),
         "members": [],
@@ -186,7 +186,7 @@ def query_batches(follower: Follower, question: Question) -> Answer:
     return {"first": first, "last": state.seq, "rows": batches[::-1][:50], "events": events}
 
 
-def _behind(lags: list[Lag], kind: str, name: str) -> Answer | None:
+def _lag_answer(lags: list[Lag], kind: str, name: str) -> Answer | None:
     """How far a reader is behind in records, bytes and time; None if it reads nothing of this log."""
     of_reader = [lag for lag in lags if (lag.kind, lag.name) == (kind, name)]
     if not of_reader:

@@ -10,7 +10,7 @@ from spark_eos.errors import InvalidRequestError, ObjectNotFoundError
 from spark_eos.extensions.ui.areas.kinds import kind_of
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Answer, Question
-from spark_eos.extensions.ui.timeline import Seen, TimeLine, names_of, read_entry
+from spark_eos.extensions.ui.timeline import ReadEntry, TimeLine, names_of, read_entry
 from spark_eos.log import paths
 from spark_eos.log.time_travel import entry_at_time, time_ms
 from spark_eos.protocol.actions import (
@@ -131,7 +131,7 @@ def _snapshots(follower: Follower) -> list[int]:
     return seqs
 
 
-def _row(seen: Seen) -> Answer:
+def _row(seen: ReadEntry) -> Answer:
     row = _plain(seen.entry, seen.size, seen.names, seen.outcomes or ())
     return {**row, "judged": seen.outcomes is not None}
 

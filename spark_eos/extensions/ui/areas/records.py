@@ -14,7 +14,7 @@ from spark_eos.extensions.ui.decoding import DECODINGS, Decoder
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import MOST_OFFSETS, MOST_ROWS, Answer, Question
 from spark_eos.extensions.ui.reading.exports import FORMATS, MOST_COLUMNS
-from spark_eos.extensions.ui.reading.newest import Found, newest
+from spark_eos.extensions.ui.reading.newest import FoundRecord, newest
 from spark_eos.extensions.ui.reading.oldest import Place, oldest
 from spark_eos.extensions.ui.reading.wanted import MOST_BYTES, Budget, Criteria, dicts
 from spark_eos.log.data.partitioners import key_partitions
@@ -56,7 +56,7 @@ def records(follower: Follower, question: Question) -> Answer:
     budget = Budget()
     whence = question.choice("from", ("end", "start", "offset", "time"))
     number = _partition(follower, topic, question)
-    hits: list[Found]
+    hits: list[FoundRecord]
     shown: Answer
     numbers = range(topic.partitions) if number is None else [number]
     bounds = question.offsets("before"), question.offsets("after")
@@ -110,7 +110,7 @@ def show_record(follower: Follower, question: Question) -> Answer:
     offset = question.number("offset")
     record = _read_one(follower, topic, at, offset, isolation)
     (row,) = dicts(topic, record.table)
-    return {"row": _shown(topic, decoder, Found(at.partition, offset, row))}
+    return {"row": _shown(topic, decoder, FoundRecord(at.partition, offset, row))}
 
 
 def export(follower: Follower, question: Question) -> Answer:
@@ -132,7 +132,7 @@ def export(follower: Follower, question: Question) -> Answer:
                 f"these records have more than {MOST_BYTES >> 20} MiB: eoslog consume writes files of any size"
             )
         (row,) = dicts(topic, record.table)
-        rows.append(_shown(topic, decoder, Found(partition, offset, row)))
+        rows.append(_shown(topic, decoder, FoundRecord(partition, offset, row)))
         tables.append(record.table)
     stored = pa.concat_tables(tables) if topic.schemas and tables else None
     data = FORMATS[form](columns, rows, stored)
@@ -199,7 +199,7 @@ def _fetches(
 # -- Rows -------------------------------------------------------------------------------------------------
 
 
-def _shown(topic: Topic, decoder: Decoder, hit: Found) -> Answer:
+def _shown(topic: Topic, decoder: Decoder, hit: FoundRecord) -> Answer:
     row = hit.row
     shown: Answer = {
         "partition": hit.partition,

@@ -20,7 +20,7 @@ _FOR_S = 15
 """What is computed over all partitions is computed again after so many seconds at the earliest."""
 
 
-class _Held:
+class _TopicStorage:
     """What the index of a topic's partitions says."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class _Held:
 
 def storage(follower: Follower, question: Question) -> Answer:
     """What is stored, by topic, and the debt of maintenance."""
-    held = follower.remember("held", lambda: _held(follower), for_s=_FOR_S)
+    held = follower.remember("held", lambda: _storage_by_topic(follower), for_s=_FOR_S)
     state = follower.state
     topics = [(topic, held[topic.topic_id]) for topic in state.topics.values() if topic.topic_id in held]
     topics.sort(key=lambda pair: (-pair[1].bytes, pair[0].name))
@@ -66,7 +66,7 @@ def count_objects(follower: Follower, question: Question) -> Answer:
     return job.shown
 
 
-def _row(pair: tuple[Topic, _Held]) -> Answer:
+def _row(pair: tuple[Topic, _TopicStorage]) -> Answer:
     topic, held = pair
     shown = {**TOPIC.defaults(), **topic.config}
     return {
@@ -81,17 +81,17 @@ def _row(pair: tuple[Topic, _Held]) -> Answer:
     }
 
 
-def _held(follower: Follower) -> dict[str, _Held]:
+def _storage_by_topic(follower: Follower) -> dict[str, _TopicStorage]:
     """By topic id."""
     state = follower.state
-    held = {topic.topic_id: _Held() for topic in state.topics.values()}
+    held = {topic.topic_id: _TopicStorage() for topic in state.topics.values()}
     for (topic_id, _), part in state.partitions.items():
         if topic_id in held:
             held[topic_id].add(part)
     return held
 
 
-def _debt(follower: Follower, state: State, held: dict[str, _Held]) -> list[Answer]:
+def _debt(follower: Follower, state: State, held: dict[str, _TopicStorage]) -> list[Answer]:
     """What maintenance would do, each with whether it is more than usual, and what to run."""
     behind = state.seq - (newest_snapshot(follower) or 0)
     unsealed = sum(holding.unsealed for holding in held.values())

@@ -14,7 +14,7 @@ from spark_eos.monitoring.lag import Lag, lags_at
 from spark_eos.monitoring.members import SilentMember, silent_members
 from spark_eos.monitoring.sizes import Size, Sizes
 from spark_eos.monitoring.status import space_troubles
-from spark_eos.monitoring.troubles.of_state import Seen, of_snapshots, troubles_of
+from spark_eos.monitoring.troubles.of_state import LogView, of_snapshots, troubles_of
 from spark_eos.monitoring.troubles.trouble import LOG, Level, Trouble, worst_first
 from spark_eos.protocol.state import PartitionKey, State
 
@@ -119,7 +119,7 @@ def _look(follower: Follower) -> list[Trouble]:
     store_ms = (
         follower.remember("store time", follower.store_ms, for_s=60.0) if is_ahead(state, now_ms) else None
     )
-    log_troubles = troubles_of(Seen(state, now_ms, lags, small, _silent(follower), store_ms))
+    log_troubles = troubles_of(LogView(state, now_ms, lags, small, _silent(follower), store_ms))
     newest = newest_snapshot(follower)
     space = follower.remember(
         "space", lambda: space_troubles(follower.store, state, follower.space), for_s=_REQUESTS_FOR_S

@@ -28,7 +28,7 @@ def as_csv(columns: Sequence[str], rows: Sequence[Row], _: pa.Table | None = Non
     """As of RFC 4180, in UTF-8. A null is empty. Text that a spreadsheet would compute has a ' before it."""
     out = io.StringIO(newline="")
     writer = csv.writer(out)
-    writer.writerow([_harmless(name) for name in _named(columns)])
+    writer.writerow([_harmless(name) for name in _column_names(columns)])
     for row in rows:
         cells = [_cell(row, name) for name in columns]
         writer.writerow(
@@ -39,7 +39,7 @@ def as_csv(columns: Sequence[str], rows: Sequence[Row], _: pa.Table | None = Non
 
 def as_json_lines(columns: Sequence[str], rows: Sequence[Row], _: pa.Table | None = None) -> str:
     """An object a line. Numbers have all their digits; what JSON has no value for is a text."""
-    names = [json.dumps(name) for name in _named(columns)]
+    names = [json.dumps(name) for name in _column_names(columns)]
     lines = [
         ", ".join(f"{name}: {_json(_cell(row, column))}" for name, column in zip(names, columns, strict=True))
         for row in rows
@@ -49,7 +49,7 @@ def as_json_lines(columns: Sequence[str], rows: Sequence[Row], _: pa.Table | Non
 
 def as_parquet(columns: Sequence[str], rows: Sequence[Row], stored: pa.Table | None = None) -> bytes:
     """The columns of ``stored`` with their types. Without it, they are as in CSV, as texts."""
-    names = _named(columns)
+    names = _column_names(columns)
     arrays = [
         stored.column(column[1:]) if stored is not None and column.startswith(".") else _array(column, rows)
         for column in columns
@@ -89,7 +89,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 """Half a character, which JSON can have and UTF-8 cannot."""
 
 
-def _named(columns: Sequence[str]) -> list[str]:
+def _column_names(columns: Sequence[str]) -> list[str]:
     """The names in the file. A field is ``.name``; if a column has that name it is ``value.name``."""
     own = {column for column in columns if not column.startswith(".")}
     return [
@@ -100,7 +100,7 @@ def _named(columns: Sequence[str]) -> list[str]:
 
 def _cell(row: Row, column: str) -> Cell:
     if column.startswith("."):
-        return _whole(row, column, (row["cells"] or {}).get(column[1:], _NULL))
+        return _uncut_cell(row, column, (row["cells"] or {}).get(column[1:], _NULL))
     value = row.get(column)
     if column == "time" and isinstance(value, int):
         return {"text": _moment(value), "as": "text"}
@@ -108,11 +108,11 @@ def _cell(row: Row, column: str) -> Cell:
         headers = [{"key": header["key"], "value": header["text"]} for header in value or []]
         return {"text": json.dumps(headers), "as": "value"}
     if isinstance(value, Mapping):
-        return {**_whole(row, column, value), "as": "text"}
+        return {**_uncut_cell(row, column, value), "as": "text"}
     return _NULL if value is None else {"text": str(value), "as": "value"}
 
 
-def _whole(row: Row, column: str, cell: Cell) -> Cell:
+def _uncut_cell(row: Row, column: str, cell: Cell) -> Cell:
     if cell["cut"]:
         raise InvalidRequestError(
             f"{column.removeprefix('.')!r} at offset {row['offset']} of partition {row['partition']} is too long for a "

@@ -26,12 +26,12 @@ class Newest(NamedTuple):
     the partitions ended, so that what is written later is after them; None: they are too many to be named.
     """
 
-    records: list[Found]
+    records: list[FoundRecord]
     before: dict[int, int] | None
     ends: dict[int, int] | None
 
 
-class Found(NamedTuple):
+class FoundRecord(NamedTuple):
     """A record, by its columns."""
 
     partition: int
@@ -64,7 +64,7 @@ def newest(
     ends = {part.at.partition: part.end for part in parts} if len(parts) <= _NAMED else None
     heap = [part.key() for part in parts if part.next_batch()]
     heapq.heapify(heap)
-    hits: list[Found] = []
+    hits: list[FoundRecord] = []
     while heap and len(hits) < count:
         part = _part_of(heap[0])
         if part.records is None:
@@ -150,13 +150,13 @@ class _Part:
         self._times, self._left = column, len(self._places)
         return True
 
-    def take(self) -> Found:
+    def take(self) -> FoundRecord:
         """Its next record."""
         assert self.records is not None
         place = self._places[self._left - 1]
         self.before = self.records.offset(place)
         (row,) = dicts(self._topic, self.records.table.slice(place, 1))
-        return Found(self.at.partition, self.before, row)
+        return FoundRecord(self.at.partition, self.before, row)
 
     def next_record(self) -> bool:
         """Go on to the record before; whether there is one."""

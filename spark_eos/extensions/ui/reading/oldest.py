@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import InvalidRequestError
 from spark_eos.extensions.ui.follower import Follower
-from spark_eos.extensions.ui.reading.newest import Found
+from spark_eos.extensions.ui.reading.newest import FoundRecord
 from spark_eos.extensions.ui.reading.wanted import Budget, Criteria, dicts, matching
 from spark_eos.log.data.planner import Fetch, end_offset, planned_rows
 from spark_eos.log.data.records import Records
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 class Oldest(NamedTuple):
     """Records, the oldest first. ``after``: where the partitions go on that were read; None: there are no more yet."""
 
-    records: list[Found]
+    records: list[FoundRecord]
     after: dict[int, int] | None
 
 
@@ -63,7 +63,7 @@ def oldest(
     parts = [_Part(follower, state, topic, number, place, after, isolation, looking) for number in partitions]
     heap = [part.key() for part in parts if part.next_batch()]
     heapq.heapify(heap)
-    hits: list[Found] = []
+    hits: list[FoundRecord] = []
     while heap and len(hits) < count:
         part = heap[0][-1]
         if part.records is None:
@@ -166,14 +166,14 @@ class _Part:
         """Nothing of a batch is left: the next ones have all that is wanted from their first record on."""
         self.after, self.was_read, self._since_ms = fetch.next_offset, True, None
 
-    def take(self) -> Found:
+    def take(self) -> FoundRecord:
         """Its next record."""
         assert self.records is not None
         place = self._places[self._taken]
         offset = self.records.offset(place)
         self.after = offset + 1
         (row,) = dicts(self._topic, self.records.table.slice(place, 1))
-        return Found(self.at.partition, offset, row)
+        return FoundRecord(self.at.partition, offset, row)
 
     def next_record(self) -> bool:
         """Go on to the record after; whether there is one."""

@@ -22,7 +22,7 @@ _MOST = 300
 
 def plan(follower: Follower, question: Question) -> Answer:
     """What a reset would change, partition by partition. Nothing is changed."""
-    group, chosen = question.text("group"), _chosen(question)
+    group, chosen = question.text("group"), _chosen_partitions(question)
     new = Admin(follower.log).reset_group_offsets(group, chosen, **_way(question), dry_run=True)
     if len(new) > _MOST:
         raise InvalidRequestError(
@@ -84,7 +84,7 @@ def remove_members(follower: Follower, question: Question) -> Answer:
 
 def delete_offsets(follower: Follower, question: Question) -> Answer:
     """Forget the offsets of some topics or partitions."""
-    group, chosen = question.text("group"), _chosen(question)
+    group, chosen = question.text("group"), _chosen_partitions(question)
     typed(question, group)
     if chosen is None:
         raise InvalidRequestError("name the topics or partitions whose offsets are deleted")
@@ -123,7 +123,7 @@ def _committed(state: State, group: str, at: TopicPartition) -> int | None:
     return None if committed is None else committed.offset
 
 
-def _chosen(question: Question) -> list[TopicPartition | str] | None:
+def _chosen_partitions(question: Question) -> list[TopicPartition | str] | None:
     """``TOPIC`` and ``TOPIC:0,1`` with space between; None for nothing."""
     try:
         return partitions(question.text("places", "").split()) or None
@@ -140,13 +140,13 @@ def _way(question: Question) -> dict[str, Any]:
     try:
         if way == "time":
             return {"to_datetime": parse_time(value)}
-        return {"to_offset" if way == "offset" else "shift_by": _whole(value)}
+        return {"to_offset" if way == "offset" else "shift_by": _whole_number(value)}
     except ValueError:
         expected = "a time such as 2026-11-21T16:30 (UTC)" if way == "time" else "a whole number"
         raise InvalidRequestError(f"{value!r} is not {expected}") from None
 
 
-def _whole(text: str) -> int:
+def _whole_number(text: str) -> int:
     number = int(text)
     if abs(number) > MAX_NUMBER:
         raise ValueError

@@ -91,7 +91,7 @@ class AvroCodec(ValueCodec):
         try:
             fastavro.schemaless_writer(out, self._reader.parsed, value, strict_allow_default=True)
         except _REFUSALS as error:
-            raise ValueError(f"it does not fit the topic's Avro schema: {_said(error)}") from error
+            raise ValueError(f"it does not fit the topic's Avro schema: {_error_text(error)}") from error
         return out.getvalue()
 
     def from_json(self, value: Any) -> Any:
@@ -126,12 +126,12 @@ class AvroCodec(ValueCodec):
             value = read(buffer, writer.parsed, reader)
         except SchemaResolutionError as error:
             raise ValueError(
-                f"it was written with a schema that the topic's cannot read: {_said(error)}"
+                f"it was written with a schema that the topic's cannot read: {_error_text(error)}"
             ) from error
         except RecursionError as error:
             raise ValueError("its Avro value is nested too deeply") from error
         except _REFUSALS as error:
-            raise ValueError(f"its bytes are no value of its Avro schema: {_said(error)}") from error
+            raise ValueError(f"its bytes are no value of its Avro schema: {_error_text(error)}") from error
         leftover = len(body) - buffer.tell()
         if leftover:
             raise ValueError(f"{leftover} bytes are left over after the value")
@@ -248,7 +248,7 @@ def _gathered(type_: pa.DataType, parts: list[tuple[Any, pa.Array]], count: int)
     return pa.concat_arrays([array for _, array in parts]).take(pa.array(indices, mask=indices < 0))
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """Fastavro's text, or the kind of error where it has none."""
     text = str(error).strip()
     return f"{text} ({type(error).__name__})" if text else type(error).__name__

@@ -49,7 +49,7 @@ def _plain(type_: AvroType, default: Any, path: str) -> Any:
             return [(key, _plain(values, value, path)) for key, value in default.items()]
         case Record(_, _, fields):
             return {
-                part.name: _plain(part.type, _given(default, part.name, part.default), path)
+                part.name: _plain(part.type, _default_of_field(default, part.name, part.default), path)
                 for part in fields
             }
         case Union():
@@ -57,7 +57,7 @@ def _plain(type_: AvroType, default: Any, path: str) -> Any:
     raise ValueError("a recursive type has no column")
 
 
-def _given(default: Any, name: str, own: Any) -> Any:
+def _default_of_field(default: Any, name: str, own: Any) -> Any:
     value = default.get(name, own)
     if value is MISSING:
         raise ValueError(f"it has no field {name!r}")

@@ -204,7 +204,7 @@ class _Trees:
         if isinstance(schema, str):
             if schema in PRIMITIVES:
                 return Primitive(schema)
-            return self._named(self._names[schema], around)
+            return self._named_type(self._names[schema], around)
         kind = schema["type"]
         if isinstance(kind, (list, dict)):
             return self.tree(kind, around)
@@ -216,8 +216,8 @@ class _Trees:
         if kind == "map":
             return MapOf(self.tree(schema["values"], around))
         if kind in {"record", "error", "enum", "fixed"}:
-            return self._named(schema, around)
-        return self._named(self._names[kind], around)
+            return self._named_type(schema, around)
+        return self._named_type(self._names[kind], around)
 
     def _union(self, schemas: list[Any], around: tuple[str, ...]) -> Union:
         branches = tuple(self.tree(branch, around) for branch in schemas)
@@ -231,7 +231,7 @@ class _Trees:
             names.add(name)
         return Union(branches)
 
-    def _named(self, schema: dict[str, Any], around: tuple[str, ...]) -> AvroType:
+    def _named_type(self, schema: dict[str, Any], around: tuple[str, ...]) -> AvroType:
         name, kind = schema["name"], schema["type"]
         aliases = tuple(schema.get("aliases") or ())
         if name in around:

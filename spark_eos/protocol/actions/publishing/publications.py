@@ -17,7 +17,7 @@ from spark_eos.protocol.encoding.values import PAIRS
 from spark_eos.protocol.publication import Publication
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import State
-from spark_eos.protocol.types import Told
+from spark_eos.protocol.types import TrailNote
 
 MAX_TOPICS = 10_000
 _LEGAL_NAME = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")
@@ -120,7 +120,7 @@ declare(
     rule=create,
     check=_check_new,
     tell=lambda _before, _after, action, _writer: [
-        Told("publication created", action.name, ", ".join(name for name, _ in action.topics))
+        TrailNote("publication created", action.name, ", ".join(name for name, _ in action.topics))
     ],
 )
 
@@ -178,5 +178,5 @@ declare(
     rule=drop,
     fate=_fate_of_drop,
     is_repeatable=lambda action: action.epoch is not None,
-    tell=lambda _before, _after, action, _writer: [Told("publication dropped", action.name)],
+    tell=lambda _before, _after, action, _writer: [TrailNote("publication dropped", action.name)],
 )
