@@ -23,7 +23,7 @@ from spark_eos.extensions.machines.objects import (
     REWRITE_S,
     RequestObjects,
 )
-from spark_eos.extensions.machines.open import _aside
+from spark_eos.extensions.machines.open import _in_daemon_thread
 from spark_eos.storage import MemoryStore
 from spark_eos.testing.faulty_store import Fault, FaultyStore
 from tests.extensions.machines.test_machines import Hint, Machine, Peer, StoredHints, decode_bundle
@@ -365,7 +365,7 @@ def test_when_there_can_be_no_threads_it_is_done_at_once(monkeypatch):
         raise RuntimeError("can't create new thread at interpreter shutdown")
 
     monkeypatch.setattr("threading.Thread.start", refuses)
-    assert _aside(lambda: "done").result(timeout=0) == "done"
+    assert _in_daemon_thread(lambda: "done").result(timeout=0) == "done"
 
 
 def test_a_child_has_no_way(cut):

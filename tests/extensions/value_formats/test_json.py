@@ -158,11 +158,11 @@ def test_the_fast_way_gives_what_the_exact_one_gives(monkeypatch):
     for _ in range(300):
         values = [values_of(dice) for _ in range(dice.choice([1, 2, 3]))]
         array = pa.array(values, pa.binary())
-        whole = json_codec._whole(array, list(PLAIN), True)
+        whole = json_codec._all_by_arrow(array, list(PLAIN), True)
         fast += whole is not None
         by_fast, fast_problems = columns(values, PLAIN)
         with monkeypatch.context() as patched:
-            patched.setattr(json_codec, "_whole", lambda *_: None)
+            patched.setattr(json_codec, "_all_by_arrow", lambda *_: None)
             exact, problems = columns(values, PLAIN)
         assert by_fast == exact, values
         assert fast_problems.reasons == problems.reasons
