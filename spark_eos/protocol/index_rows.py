@@ -147,6 +147,19 @@ class Rows(Sequence[IndexRow]):
             self._located = located
         return self._located
 
+    def begins_with(self, older: Rows) -> bool:
+        """Whether all rows of ``older`` are the first ones of these. Bytes are compared, and the last few rows."""
+        blocks_of_older = len(older._heads)
+        is_packed_alike = (
+            self._length >= older._length
+            and self._packed.startswith(older._packed)
+            and self._heads[:blocks_of_older] == older._heads
+        )
+        closed = older._closed
+        return is_packed_alike and all(
+            row == old for row, old in zip(self.rows(closed), older.rows(closed), strict=False)
+        )
+
     def since(self, offset: int) -> Rows:
         """The rows that hold ``offset`` or later ones."""
         return self.without_first(self.find(offset))

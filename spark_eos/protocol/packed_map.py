@@ -134,5 +134,14 @@ class PackedMap(Mapping[K, V]):
 
     __hash__ = None  # type: ignore[assignment]
 
+    def other_than(self, others: PackedMap[K, V]) -> Iterator[tuple[K, V]]:
+        """What is not the same object in ``others``. Parts that both share are not read."""
+        for number, part in self.parts.items():
+            if others.parts.get(number) is not part:
+                values = others.values_in(number)
+                for key, value in self.values_in(number).items():
+                    if values.get(key) is not value:
+                        yield key, value
+
     def __repr__(self) -> str:
         return f"PackedMap({dict(self)!r})"

@@ -62,6 +62,22 @@ MUTANTS = (
         ("tests/protocol/test_index.py",),
     ),
     Mutant(
+        "verify-looks-at-all-rows",
+        "spark_eos/protocol/invariants/rows.py",
+        "    return new.index.pages is old.index.pages and new.index.tail.begins_with(old.index.tail)\n",
+        "    return False\n",
+        "eoslog verify takes four times as long for twice the entries",
+        ("tests/protocol/test_determinism.py",),
+    ),
+    Mutant(
+        "open-rows-are-taken-for-the-same",
+        "spark_eos/protocol/index_rows.py",
+        "            row == old for row, old in zip(self.rows(closed), older.rows(closed), strict=False)",
+        "            True for row, old in zip(self.rows(closed), older.rows(closed), strict=False)",
+        "a row that changes after its commit is seen by no check",
+        ("tests/protocol/test_index.py",),
+    ),
+    Mutant(
         "open-rows-sealed",
         _SEALING,
         "    return len(tail) if partition.end == stable else tail.find(stable)",

@@ -13,8 +13,9 @@ from spark_eos.errors import EosLogError
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
+from spark_eos.protocol.encoding.packing import BLOCK_ROWS
 from spark_eos.protocol.index import Index, Rows
-from spark_eos.protocol.invariants import InvariantError, apply_checked, check_later, check_step
+from spark_eos.protocol.invariants import InvariantError, apply_checked, check_later, check_state, check_step
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.apply import Accepted, apply, apply_entry
 from spark_eos.protocol.state import EMPTY, Group, Producer, Query, TransactionState
@@ -259,7 +260,13 @@ BROKEN = {
     "number": (lambda s: _producer(s, number=-1), "number of producer 0 went back"),
     "decision": (lambda s: _producer(s, transaction=TransactionState.COMPLETE_ABORT), "decided twice"),
     "touched": (lambda s: _producer(s, touched=Map({("t-id", 0): True})), "touched others"),
-    "id": (lambda s: replace(s, transactional_ids=Map()), "is not producer 0"),
+    "untouched": (
+        lambda s: replace(s, producers=s.producers.set(1, replace(s.producers[1], touched=Map()))),
+        "touched others",
+    ),
+    "not open": (lambda s: replace(s, open_transactions=Map()), "no open transaction|is it open"),
+    "waits for none": (lambda s: broken(s, ("u-id", 0), open=Map()), "touched others"),
+    "id": (lambda s: replace(s, transactional_ids=Map()), "is not producer"),
     "offsets": (
         lambda s: replace(_without_topic(s, "t"), groups=Map()),
         "an offset is for no partition",
@@ -359,6 +366,38 @@ def test_what_may_come_later_is_not_broken(busy, name):
     else:
         with pytest.raises(InvariantError, match=message):
             check_later(busy, change(busy))
+
+
+def test_a_step_looks_at_what_it_has_changed(busy, monkeypatch):
+    """`eoslog verify` takes such a step for each entry: with all rows, it took the square of their number."""
+    partition = busy.partitions["t-id", 0]
+    (row,) = [*partition.index.tail][-1:]
+    rows, end = partition.index.tail, partition.end
+    for _ in range(20 * BLOCK_ROWS):
+        rows, end = rows.append(row._replace(base_offset=end, count=1)), end + 1
+    before = broken(busy, end=end, index=Index(partition.index.pages, rows))
+    check_state(before)
+    after = broken(
+        before,
+        end=end + 1,
+        index=Index(partition.index.pages, rows.append(row._replace(base_offset=end, count=1))),
+    )
+    looked = []
+    iterate = Rows.rows
+
+    def counted(rows, start):
+        for one in iterate(rows, start):
+            looked.append(one)
+            yield one
+
+    monkeypatch.setattr(Rows, "rows", counted)
+    check_step(before, after)
+    assert len(looked) < 4 * BLOCK_ROWS
+    others = [*rows]
+    others[-1] = others[-1]._replace(max_timestamp_ms=0)
+    changed = Index(partition.index.pages, Rows(others))
+    with pytest.raises(InvariantError, match=r"rows of .* changed"):
+        check_step(before, broken(before, index=changed))
 
 
 END_AND_FORGET = {

@@ -182,6 +182,24 @@ def test_a_plan_does_not_walk_through_all_blocks(monkeypatch):
     assert len(walked) == 81
 
 
+@pytest.mark.parametrize("changed", [0, 1, BLOCK_ROWS, 3 * BLOCK_ROWS - 1])
+@pytest.mark.parametrize("count", [3 * BLOCK_ROWS, 3 * BLOCK_ROWS + 5])
+def test_what_begins_with_older_rows(count, changed):
+    """Whichever row says something else, packed or open."""
+    older = Rows()
+    for number in range(count):
+        older = older.append(row(5 * number))
+    longer = older
+    for number in range(count, count + BLOCK_ROWS):
+        assert longer.begins_with(older)
+        longer = longer.append(row(5 * number))
+    assert longer.begins_with(older)
+    assert not older.begins_with(longer)
+    others = [*longer]
+    others[changed] = others[changed]._replace(max_timestamp_ms=77)
+    assert not Rows(others).begins_with(older)
+
+
 def test_damaged_blocks_are_named():
     data, heads, opened = Rows([row(5 * at) for at in range(20)]).pack()
     with pytest.raises(CorruptRecordError, match="other heads"):
