@@ -60,8 +60,8 @@ def check_rows(key: PartitionKey, old: Partition, new: Partition) -> None:
 def _rows_in_memory(partition: Partition, old: Partition) -> list[IndexRow]:
     """All rows that are in memory, but those of pages that were there before: pages may have dropped theirs."""
     rows: list[IndexRow] = []
-    known = {id(page) for page in old.index.pages}
-    pages = [page for page in partition.index.pages if id(page) not in known]
+    old_pages = {id(page) for page in old.index.pages}
+    pages = [page for page in partition.index.pages if id(page) not in old_pages]
     while pages:
         content = pages.pop().content or ()
         pages += [part for part in content if isinstance(part, IndexPage)]
