@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_eos import Consumer, TopicPartition
-from spark_eos.errors import ObjectNotFoundError
+from spark_eos.errors import CorruptRecordError
 from spark_eos.log import paths
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.protocol.rules import sealing
@@ -50,5 +50,5 @@ def test_a_file_that_is_lost_is_an_error(log, begun):
     for name in listed(log, paths.DATA):
         log.store.delete(name)
     for _ in range(2):
-        with pytest.raises(ObjectNotFoundError):
+        with pytest.raises(CorruptRecordError, match="It is missing: it holds"):
             begun.poll(timeout_ms=0)

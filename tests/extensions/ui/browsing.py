@@ -93,3 +93,18 @@ def picture(page: Page, name: str) -> None:
     whole.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
         f"{PICTURES}/{name}.png", optimize=True
     )
+
+
+@contextmanager
+def unanswered(page, pattern):
+    """Requests like ``pattern`` get their answers at its end. One has come by then."""
+    held = []
+    page.route(pattern, lambda route: held.append(route))  # noqa: PLW0108  (no builtin can be one)
+    yield
+    for _ in range(3000):  # A minute. The browser may have drawn before it tells of its request.
+        if held:
+            break
+        page.wait_for_timeout(20)
+    for route in held:
+        route.continue_()
+    page.unroute(pattern)

@@ -10,7 +10,7 @@ from spark_eos.errors import StoreUnavailableError
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import FaultyStore
-from tests.extensions.ui.browsing import go, in_chromium, opened, served
+from tests.extensions.ui.browsing import go, in_chromium, opened, served, unanswered
 
 pytestmark = in_chromium
 
@@ -55,11 +55,9 @@ def test_what_has_not_come_yet_loads(browser, url):
     from playwright.sync_api import expect
 
     with opened(browser, url) as page:
-        held = []
-        page.route("**/api/groups", lambda route: held.append(route))  # noqa: PLW0108  (no builtin can be one)
-        page.get_by_role("link", name="Groups").click()
-        expect(page.get_by_text("Loading …")).to_be_visible()
-        held[0].continue_()
+        with unanswered(page, "**/api/groups"):
+            page.get_by_role("link", name="Groups").click()
+            expect(page.get_by_text("Loading …")).to_be_visible()
         page.get_by_role("table", name="Groups and queries").wait_for()
         expect(page.get_by_text("Loading …")).to_be_hidden()
 

@@ -8,7 +8,7 @@ from spark_eos import Admin, Log, Producer, TopicPartition
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import PartitionOffset, SourceProgress
-from tests.extensions.ui.browsing import go, in_chromium, opened, served
+from tests.extensions.ui.browsing import go, in_chromium, opened, served, unanswered
 from tests.extensions.ui.test_accessibility import violations
 
 pytestmark = in_chromium
@@ -156,16 +156,11 @@ def test_a_record_is_written_once(page, log, url):
 
 def test_nothing_is_changed_before_it_is_there(page, url):
     """A change names its topic by the id, which comes with the first answer."""
-    held = []
-    page.route("**/api/topic", lambda route: held.append(route))  # noqa: PLW0108  (no builtin can be one)
-    with page.expect_request("**/api/topic"):
+    with unanswered(page, "**/api/topic"):
         page.goto(f"{url}#/topic/orders")
-    page.get_by_role("heading", name="orders").wait_for()
-    assert not page.get_by_text("Write a record").is_visible()
-    for route in held:
-        route.continue_()
+        page.get_by_role("heading", name="orders").wait_for()
+        assert not page.get_by_text("Write a record").is_visible()
     page.get_by_text("Write a record").wait_for()
-    page.unroute("**/api/topic")
 
 
 def test_a_page_that_only_reads_shows_settings_and_micro_batches_and_no_button(browser, log):
