@@ -155,7 +155,7 @@ def test_transactions_stay_whole_while_others_are_open(broker, url, topic):
     Admin(url).create_topic(topic, partitions=2)
     names = [f"p{number}" for number in range(3)]
     producers = [Producer(url, {"transactional.id": name}) for name in names]
-    alone = Producer(url, {"linger.ms": 200})
+    alone = Producer(url, {"linger.ms": 60_000})
     generator = random.Random(7)
     for producer in producers:
         producer.init_transactions()
