@@ -32,7 +32,7 @@ KEYED = StructType([StructField("key", BinaryType()), StructField("value", Binar
 VALUES = StructType([StructField("value", BinaryType())])
 
 Timed = tuple[float, float]
-IndexPage = Callable[[Path], Callable[[], object]]
+Work = Callable[[Path], Callable[[], object]]
 """Prepares, in a folder of its own, and returns what is timed."""
 
 
@@ -61,7 +61,7 @@ def _write(url: str, rows: list[pa.RecordBatch], partitions: int) -> None:
     source.writer(schema, overwrite=False).commit([staged])
 
 
-def writing(rows: int, size: int, *, keyed: bool, partitions: int) -> IndexPage:
+def writing(rows: int, size: int, *, keyed: bool, partitions: int) -> Work:
     """The batch sink."""
 
     def prepare(folder: Path) -> Callable[[], object]:
@@ -71,7 +71,7 @@ def writing(rows: int, size: int, *, keyed: bool, partitions: int) -> IndexPage:
     return prepare
 
 
-def reading(rows: int, size: int, *, keyed: bool, partitions: int) -> IndexPage:
+def reading(rows: int, size: int, *, keyed: bool, partitions: int) -> Work:
     """The batch source."""
 
     def prepare(folder: Path) -> Callable[[], object]:
@@ -199,7 +199,7 @@ def opening(folder: Path) -> Callable[[], object]:
     return open_
 
 
-PIECES: dict[str, IndexPage] = {
+PIECES: dict[str, Work] = {
     "write-100B": writing(500_000, 100, keyed=False, partitions=1),
     "write-1KB": writing(100_000, 1_000, keyed=False, partitions=1),
     "write-keyed": writing(300_000, 100, keyed=True, partitions=64),
