@@ -221,7 +221,7 @@ MUTANTS = (
         _SNAPSHOT,
         "        producers=state.producers.read_from(where),\n",
         "",
-        "nobody is told which snapshot is damaged",
+        "no error says which snapshot is damaged",
         _OF_FAULTY,
     ),
     Mutant(

@@ -251,7 +251,7 @@ MUTANTS = (
         "spark_eos/log/handle/missing.py",
         "        if row is not None and row.file is not None and row.file.name == fetch.file.name:",
         "        if False:",
-        "who reads a file that was removed by hand is told to read it again",
+        "readers of a file that was removed by hand are told to read it again",
         ("tests/clients/test_read_arrow.py",),
     ),
     Mutant(

@@ -286,7 +286,7 @@ MUTANTS = (
         f"{_TROUBLES}/rebalances.py",
         "max(_OFTEN, _TIMES_ALL * members)",
         "_OFTEN",
-        "who deploys anew is warned",
+        "a deployment is warned of as a loop",
         _OF_TROUBLES,
     ),
     Mutant(

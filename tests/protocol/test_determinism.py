@@ -400,6 +400,17 @@ def test_a_step_looks_at_what_it_has_changed(busy, monkeypatch):
         check_step(before, broken(before, index=changed))
 
 
+def test_a_committed_row_is_not_aborted_later(log):
+    """The rows themselves are the same: what says so lies beside them."""
+    stamp = log.next(log.init())
+    log.append(stamp, (0, 5))
+    log.do(a.EndTransaction(stamp, True))
+    check_state(log.state)
+    aborted = Map({(stamp.producer_id, stamp.number): True})
+    with pytest.raises(InvariantError, match=r"rows of .* changed"):
+        check_step(log.state, broken(log.state, aborted=aborted))
+
+
 END_AND_FORGET = {
     "a producer": a.ExpireTransactionalIds(("tx",)),
 }

@@ -184,8 +184,9 @@ def test_a_plan_does_not_walk_through_all_blocks(monkeypatch):
 
 @pytest.mark.parametrize("changed", [0, 1, BLOCK_ROWS, 3 * BLOCK_ROWS - 1])
 @pytest.mark.parametrize("count", [3 * BLOCK_ROWS, 3 * BLOCK_ROWS + 5])
-def test_what_begins_with_older_rows(count, changed):
-    """Whichever row says something else, packed or open."""
+@pytest.mark.parametrize("change", [{"max_timestamp_ms": 77}, {"producer": ProducerStamp(7, 0, 0)}])
+def test_what_begins_with_older_rows(count, changed, change):
+    """Whichever row says something else, packed or open, in its bytes or in the heads of its block."""
     older = Rows()
     for number in range(count):
         older = older.append(row(5 * number))
@@ -196,7 +197,7 @@ def test_what_begins_with_older_rows(count, changed):
     assert longer.begins_with(older)
     assert not older.begins_with(longer)
     others = [*longer]
-    others[changed] = others[changed]._replace(max_timestamp_ms=77)
+    others[changed] = others[changed]._replace(**change)
     assert not Rows(others).begins_with(older)
 
 

@@ -218,7 +218,7 @@ def _check_offset(state: State, name: str, number: int, at: CommittedOffset) -> 
 
 
 def _check_open(state: State, before: State) -> None:
-    """Partitions, producers and ids say the same of what is open, and of who has an id."""
+    """Partitions, producers and ids say the same of what is open, and of which producer has an id."""
     for key, producer_id in {
         *((key, producer_id) for key, at in _either(state, before, "partitions") for producer_id in at.open),
         *(
