@@ -7,7 +7,7 @@ what has changed since the one before.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 from zlib import crc32
 
 from immutables import Map
@@ -49,34 +49,31 @@ class Part(Generic[K, V]):
 _NONE: Map[Any, Any] = Map()
 
 
-class PackedMap(Mapping[K, V]):
-    """A map like `immutables.Map`; ``part_of`` says which part a key is in.
+class Layout(NamedTuple):
+    """``part_of`` says which part a key is in, ``unpack`` reads a packed part of the snapshot ``where``.
 
-    ``unpack`` reads a packed part: its number, its bytes, and the name of the snapshot for messages. Whatever reads a
-    key raises what it raises, `CorruptRecordError`.
+    ``unpack`` is called with the part's number, its bytes, and ``where``, for messages. Whatever reads a key raises
+    what it raises, `CorruptRecordError`.
     """
 
-    __slots__ = ("_part_of", "_unpack", "_where", "parts")
+    part_of: Callable[[Any], int]
+    unpack: Callable[[int, Any, str], Map[Any, Any]] | None = None
+    where: str = ""
 
-    def __init__(
-        self,
-        part_of: Callable[[K], int],
-        parts: Map[int, Part[K, V]] = _NONE,
-        unpack: Callable[[int, Any, str], Map[K, V]] | None = None,
-        where: str = "",
-    ) -> None:
-        self._part_of = part_of
-        self._unpack = unpack
-        self._where = where
+
+class PackedMap(Mapping[K, V]):
+    """A map like `immutables.Map`. Each entry that is applied sets some keys: `set` and `get` make few calls."""
+
+    __slots__ = ("layout", "parts")
+
+    def __init__(self, layout: Layout, parts: Map[int, Part[K, V]] = _NONE) -> None:
+        self.layout = layout
         #: By their numbers. None of them is empty.
         self.parts = parts
 
-    def _with(self, parts: Map[int, Part[K, V]]) -> PackedMap[K, V]:
-        return PackedMap(self._part_of, parts, self._unpack, self._where)
-
     def read_from(self, where: str) -> PackedMap[K, V]:
         """The same map, whose errors name the snapshot ``where``."""
-        return PackedMap(self._part_of, self.parts, self._unpack, where)
+        return PackedMap(self.layout._replace(where=where), self.parts)
 
     def values_in(self, number: int) -> Map[K, V]:
         """All that is in the part with this number."""
@@ -85,23 +82,28 @@ class PackedMap(Mapping[K, V]):
             return _NONE
         values = part.values
         if values is None:
-            assert self._unpack is not None
-            values = part.values = self._unpack(number, part.packed, self._where)
+            _, unpack, where = self.layout
+            assert unpack is not None
+            values = part.values = unpack(number, part.packed, where)
         return values
 
     def set(self, key: K, value: V) -> PackedMap[K, V]:
         """A map that has this value as well."""
-        number = self._part_of(key)
-        return self._with(self.parts.set(number, Part(self.values_in(number).set(key, value))))
+        layout, parts = self.layout, self.parts
+        number = layout.part_of(key)
+        part = parts.get(number)
+        values = (part and part.values) or self.values_in(number)
+        return PackedMap(layout, parts.set(number, Part(values.set(key, value))))
 
     def delete(self, key: K) -> PackedMap[K, V]:
         """A map without this key. Raises `KeyError` if it is not there."""
-        number = self._part_of(key)
+        number = self.layout.part_of(key)
         left = self.values_in(number).delete(key)
-        return self._with(self.parts.set(number, Part(left)) if left else self.parts.delete(number))
+        parts = self.parts.set(number, Part(left)) if left else self.parts.delete(number)
+        return PackedMap(self.layout, parts)
 
     def __getitem__(self, key: K) -> V:
-        return self.values_in(self._part_of(key))[key]
+        return self.values_in(self.layout.part_of(key))[key]
 
     @overload
     def get(self, key: K, /) -> V | None: ...
@@ -109,10 +111,12 @@ class PackedMap(Mapping[K, V]):
     def get(self, key: K, /, default: V | D) -> V | D: ...
     def get(self, key: K, /, default: Any = None) -> Any:
         """The value, or ``default``."""
-        return self.values_in(self._part_of(key)).get(key, default)
+        number = self.layout.part_of(key)
+        part = self.parts.get(number)
+        return ((part and part.values) or self.values_in(number)).get(key, default)
 
     def __contains__(self, key: object) -> bool:
-        return key in self.values_in(self._part_of(key))  # type: ignore[arg-type]  # as a key has to be
+        return key in self.values_in(self.layout.part_of(key))
 
     def __iter__(self) -> Iterator[K]:
         for number in self.parts:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from immutables import Map
 
 from spark_eos.protocol.index import Index, IndexPage
-from spark_eos.protocol.packed_map import PackedMap, part_of_name, part_of_number
+from spark_eos.protocol.packed_map import Layout, PackedMap, part_of_name, part_of_number
 from spark_eos.protocol.publication import Publication
 from spark_eos.protocol.types import (
     RULES,
@@ -320,8 +320,8 @@ class State(NamedTuple):
     config: Map[str, str] = Map()
     topics: Map[str, Topic] = Map()
     partitions: Map[PartitionKey, Partition] = Map()
-    producers: PackedMap[int, Producer] = PackedMap(part_of_number)
-    transactional_ids: PackedMap[str, int] = PackedMap(part_of_name)
+    producers: PackedMap[int, Producer] = PackedMap(Layout(part_of_number))
+    transactional_ids: PackedMap[str, int] = PackedMap(Layout(part_of_name))
     open_transactions: Map[int, bool] = Map()
     offsets: Map[str, Map[tuple[str, int], CommittedOffset]] = Map()
     groups: Map[str, Group] = Map()

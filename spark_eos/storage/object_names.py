@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from spark_eos.errors import InvalidRequestError
@@ -19,6 +20,10 @@ MAX_PART_BYTES = 255
 
 MAX_NAME_BYTES = 1024
 """Longest name, in UTF-8 bytes (the limit of S3 keys)."""
+
+_PART = "[A-Za-z0-9_-][A-Za-z0-9_.=-]{0,99}"
+_IS_PLAIN = re.compile(f"(?!{TEMP_FOLDER}(?:/|$)){_PART}(?:/{_PART}){{0,7}}").fullmatch
+"""Tells in one step that a name such as this project gives is legal. Of other names each rule is looked at."""
 
 
 def check_name(name: str) -> None:
@@ -57,6 +62,8 @@ def check_range(name: str, offset: int, length: int | None) -> None:
 
 @lru_cache(maxsize=256)  # Most names are asked about several times in a row.
 def _problem(name: str, *, reserved: bool = True) -> str | None:
+    if _IS_PLAIN(name):
+        return None
     try:
         encoded = name.encode()
     except UnicodeEncodeError:

@@ -17,7 +17,7 @@ from spark_eos.log.log import Log
 from spark_eos.maintenance.verify.verify import Verdict, verify
 from spark_eos.protocol.actions import DeleteTopic, EndTransaction, InitProducer, expiry
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
-from spark_eos.protocol.packed_map import Part
+from spark_eos.protocol.packed_map import PackedMap, Part
 from spark_eos.protocol.replace import replace
 
 INTERVAL = 5
@@ -66,7 +66,7 @@ def damage(log, field="producers", key=0):
     """Store the newest snapshot as a faulty program would: the part of ``field`` with ``key`` cannot be read."""
     state = newest(log)
     values = getattr(state, field)
-    values = values._with(values.parts.set(values._part_of(key), Part(None, b"\x7f")))
+    values = PackedMap(values.layout, values.parts.set(values.layout.part_of(key), Part(None, b"\x7f")))
     log.store.overwrite(snapshot_name(log), encode_snapshot(replace(state, **{field: values})))
     return snapshot_name(log)
 

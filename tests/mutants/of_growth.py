@@ -203,8 +203,8 @@ MUTANTS = (
     Mutant(
         "parts-stay-packed",
         "spark_eos/protocol/packed_map.py",
-        "Part(self.values_in(number).set(key, value))",
-        "Part(self.values_in(number).set(key, value), p.packed if (p := self.parts.get(number)) else None)",
+        "Part(values.set(key, value))",
+        "Part(values.set(key, value), part and part.packed)",
         "a snapshot has producers as they were once",
         _OF_PARTS,
     ),

@@ -108,8 +108,8 @@ MUTANTS = (
     Mutant(
         "only-the-monotonic-clock",
         _TAIL,
-        "        return any(now - then > seconds",
-        "        return all(now - then > seconds",
+        " > seconds or now.wall_s",
+        " > seconds and now.wall_s",
         "who was suspended, or whose clock was set, does not notice that it slept",
         _OF_RETIRED,
     ),

@@ -15,7 +15,7 @@ from spark_eos.protocol.encoding import packed_parts
 from spark_eos.protocol.encoding.avro import LONG, STRING, keyed_by, parsed, record_of, since, versions
 from spark_eos.protocol.encoding.packed_parts import in_parts
 from spark_eos.protocol.encoding.snapshots import check_parts, decode_snapshot, encode_snapshot
-from spark_eos.protocol.packed_map import PackedMap, part_of_name, part_of_number
+from spark_eos.protocol.packed_map import Layout, PackedMap, part_of_name, part_of_number
 from spark_eos.protocol.replace import replace
 
 MANY = 300
@@ -54,7 +54,7 @@ def stored(values, version=2):
 
 def ones(count):
     """So many, whose numbers follow one another."""
-    values = PackedMap(part_of_number)
+    values = PackedMap(Layout(part_of_number))
     for number in range(count):
         values = values.set(number, One(number, "x"))
     return values
@@ -67,7 +67,7 @@ def unpacked(values):
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(-100, 100))), st.integers(0, 5))
 def test_it_is_a_map(steps, reading):
-    values, expected = PackedMap(part_of_number), {}
+    values, expected = PackedMap(Layout(part_of_number)), {}
     for at, (is_set, number) in enumerate(steps):
         if is_set:
             values, expected[number] = values.set(number, One(number, str(at))), One(number, str(at))

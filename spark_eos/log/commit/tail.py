@@ -271,7 +271,8 @@ class Tail:
         return self._is_past(reading, self._environment.away_s)
 
     def _is_past(self, reading: ClockReading, seconds: float) -> bool:
-        return any(now - then > seconds for now, then in zip(self.clock_reading(), reading, strict=True))
+        now = self.clock_reading()
+        return now.monotonic_s - reading.monotonic_s > seconds or now.wall_s - reading.wall_s > seconds
 
     def _has_become_a_log(self) -> bool:
         """Whether there is a snapshot by now: a copy's entry 0 comes after it, and none before the snapshot's need be.

@@ -11,7 +11,7 @@ from immutables import Map
 
 from spark_eos.errors import CorruptRecordError
 from spark_eos.protocol.encoding.avro import Shape, array, fingerprint, record, versions
-from spark_eos.protocol.packed_map import PackedMap, Part
+from spark_eos.protocol.packed_map import Layout, PackedMap, Part
 
 
 def in_parts(name: str, part_of: Callable[[Any], int], shape: Shape) -> Shape:
@@ -74,7 +74,7 @@ class _Parts:
         parts = {number: part(number, data) for number, data in zip(numbers, bodies, strict=True)}
         if len(parts) != len(numbers):
             raise CorruptRecordError(f"a part of {self._name} is there twice")
-        return PackedMap(self._part_of, Map(parts), partial(self._unpack, self._known[newest]))
+        return PackedMap(Layout(self._part_of, partial(self._unpack, self._known[newest])), Map(parts))
 
     def _unpack(self, inner: Any, number: int, data: bytes, where: str) -> Map[Any, Any]:
         from fastavro import schemaless_reader
