@@ -309,14 +309,17 @@ def test_each_workload_has_names_of_its_own_and_leaves_nothing(tmp_path, monkeyp
 def test_batch_sink_and_source_beside_their_limits(spark_bench):
     bench, spark = spark_bench, spark_bench.peers.spark
     frame = spark.createDataFrame([(b"k", b"v")] * 100, "key binary, value binary")
-    shape = sink.Shape(100, 100, keyed=True, partitions=4)
     found = Result("sink", run=RUN)
-    sink._compare(bench, found, shape, frame)
+    sink._compare(bench, found, "100 rows", frame, 100, 4, 0.7)
     targets = {"no-op": 0.7, "Arrow files": None, "Parquet": None}
     assert {ratio.against: ratio.target for ratio in found.ratios} == targets
     assert {figure.contender for figure in found.figures} == {"eoslog", *targets}
     assert all(value > 0 for figure in found.figures for value in figure.values)
-    names = [name for name, read, there in source.contenders(bench, frame) if there and read()]
+    names = [
+        name
+        for name, read, there in source.contenders(bench, source.written(bench, frame), typed=False)
+        if there and read()
+    ]
     limits = ["bare, all columns", "read, not mapped", "read, not mapped, all columns"]
     assert names == ["bare", "eoslog", "eoslog, two columns", *limits, "Parquet"]
     assert set(bench.peers.left_out) == {"Kafka", "Delta"}

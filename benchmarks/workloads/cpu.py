@@ -25,7 +25,7 @@ def run(bench: Bench) -> Result:
         writing, reading = (Case(bench, f"{what}, {label(size)}") for what in ("sink", "source"))
         for name, write, there in sink.contenders(bench, frame, 8):
             writing.add(name, write, there=there)
-        for name, read, there in source.contenders(bench, frame):
+        for name, read, there in source.contenders(bench, source.written(bench, frame), typed=False):
             reading.add(name, read, there=there)
         writing.run(bench.repeats(2, 5))
         frame.unpersist()
