@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 
 from spark_eos.errors import CorruptRecordError
 from spark_eos.protocol import index_rows
+from spark_eos.protocol.actions import Request
 from spark_eos.protocol.encoding.index_pages import seal_pages, seal_rows
-from spark_eos.protocol.encoding.packing import BLOCK_ROWS
+from spark_eos.protocol.encoding.packing import BLOCK_ROWS, blocks
 from spark_eos.protocol.index import Index, IndexRow, Kind, Rows
+from spark_eos.protocol.replace import replace
+from spark_eos.protocol.rules.apply import apply
 from spark_eos.protocol.types import NO_PRODUCER, BatchRef, FileRef, ProducerStamp
 from tests.tiers import examples
 
@@ -208,6 +211,22 @@ def test_damaged_blocks_are_named():
     for cut in range(1, 8):
         with pytest.raises(CorruptRecordError):
             [*Rows.packed(data[:-cut], heads, opened)]
+
+
+def test_damaged_rows_are_no_refusal(log):
+    """Others have the right rows: a reader that took the append for refused would go on without its records."""
+    log.append(NO_PRODUCER, (0, 3), (1, 2))
+    key = ("t-id", 0)
+    of_topic = log.state.partitions[key]
+    data, heads, opened = of_topic.index.tail.pack()
+    block = next(blocks(data))
+    damaged = Rows.packed(
+        data[: block.position + 8] + b"\xff" * (len(data) - block.position - 8), heads, opened
+    )
+    partitions = log.state.partitions.set(key, replace(of_topic, index=Index((), damaged)))
+    state = replace(log.state, partitions=partitions)
+    with pytest.raises(CorruptRecordError, match="packed rows of an index are damaged"):
+        apply(state, Request(bytes(16), 1000, (log.appending(NO_PRODUCER, (0, 1), base=1),), "test"))
 
 
 def test_what_empty_partitions_share_stays_empty():
