@@ -59,6 +59,35 @@ def test_a_query_whose_topic_was_deleted(log, clock):
     assert troubles(log, clock) == []
 
 
+def test_a_job_that_runs_once_a_day_is_late_by_its_own_limit(log, clock):
+    """An orderly end and a kill leave the same: its last commit. So what is usual is set by its name."""
+    Admin(log).create_topic("bills")
+    for topic in ("orders", "bills"):
+        send(log, 4, topic)
+    micro_batch(log, "orders", 4, query="nightly")
+    Admin(log).alter_group_offsets("hourly", {TopicPartition("bills", 0): 4})
+    hour_ms = 3_600_000
+    Admin(log).alter_log({"health.lag.max.ms:nightly": 26 * hour_ms, "health.lag.max.ms:hourly": 2 * hour_ms})
+    for topic in ("orders", "bills"):
+        send(log, 3, topic)
+    clock.now += 3600
+    assert troubles(log, clock) == []
+    Admin(log).alter_group_offsets("other", {TopicPartition("bills", 0): 4})
+    assert troubles(log, clock) == [("warning", "group behind", "other")]
+    Admin(log).delete_group("other")
+    clock.now += 3601
+    assert troubles(log, clock) == [("warning", "group behind", "hourly")]
+    Admin(log).alter_group_offsets("hourly", {TopicPartition("bills", 0): 7})
+    clock.now += DAY_S - 7200
+    assert troubles(log, clock) == []
+    clock.now += 7200
+    (one,) = status_of(log.store, clock=clock).troubles
+    assert (one.name, one.about) == ("query behind", "nightly")
+    assert "it has ended or hangs" in one.advice
+    micro_batch(log, "orders", 7, query="nightly", first=4, number=1)
+    assert troubles(log, clock) == []
+
+
 def test_unread_records_without_an_age_are_not_caught_up(log, clock):
     """The clock of this machine is behind those of the producers."""
     send(log, 5)

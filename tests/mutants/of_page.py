@@ -34,10 +34,18 @@ MUTANTS = (
     Mutant(
         "advice-for-who-is-not-behind",
         _TROUBLES_PAGE,
-        "late = [lag for lag in parts if lag.offsets and (lag.time_ms or 0) > longest_ms]",
+        "late = [lag for lag in parts if lag.offsets and (lag.time_ms or 0) > limit_ms(state, kind, name)]",
         "late = [lag for lag in parts if lag.offsets]",
         "the page advises to start consumers of a group that is as far as can be expected",
         _OF_ADVICE,
+    ),
+    Mutant(
+        "limit-of-all-readers",
+        "spark_eos/monitoring/lag.py",
+        'return setting(state, f"{limit}:{name}")',
+        "return setting(state, limit)",
+        "a job that runs once a day is behind five minutes after it",
+        ("tests/monitoring/test_troubles.py",),
     ),
     Mutant(
         "query-has-no-member",
