@@ -48,6 +48,22 @@ MUTANTS = (
         ("tests/monitoring/test_troubles.py",),
     ),
     Mutant(
+        "deleted-topic-told-after-the-cure",
+        "spark_eos/monitoring/places.py",
+        " and end.topic not in {topic for topic, _ in offsets}",
+        "",
+        "an alert goes on after the query of a deleted topic has a successor",
+        ("tests/monitoring/test_troubles.py",),
+    ),
+    Mutant(
+        "group-without-offsets-stays",
+        "spark_eos/clients/admin/groups.py",
+        "if partitions or group not in log.follow().offsets:",
+        "if True:",
+        "the cure of a query whose topic was deleted is refused",
+        ("tests/monitoring/test_troubles.py",),
+    ),
+    Mutant(
         "query-has-no-member",
         _TROUBLES_PAGE,
         'if kind == "query":',

@@ -68,3 +68,12 @@ def test_a_query_that_has_ended_is_found_and_started_again(spark, tmp_path, stat
     assert "query 'billing' is 3 records and 27 h behind in orders-0" in status(1)
     run()
     assert "query behind" not in status(0)
+    # Its topic is replaced by another one, and it is given up.
+    Admin(log).delete_topic("orders")
+    Admin(log).create_topic("orders", 1)
+    shown = status(1)
+    assert "query 'billing' reads topic 'orders', which was deleted" in shown
+    (cure,) = [line for line in shown.splitlines() if line.strip().startswith("cure:")]
+    assert main(shlex.split(cure)[2:]) == 0
+    capfd.readouterr()
+    assert "topic deleted" not in status(0)

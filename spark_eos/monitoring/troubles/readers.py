@@ -57,17 +57,26 @@ def deleted(state: State, now_ms: int) -> Iterator[Trouble]:
     for name in sorted(state.queries):
         for topic, event in sorted(deleted_sources(state, state.queries[name]).items()):
             again = topic in state.topics
+            groups = {source.group or "" for source in state.queries[name].sources}
             yield Trouble(
                 "warning" if again else "note",
                 "topic deleted",
                 f"query {name!r} reads topic {topic!r}, which was deleted {age(now_ms - event.timestamp_ms)} ago"
                 f"{' and created again' if again else ''}: its next micro-batch is refused",
-                "runbooks/query-lag.md",
+                "runbooks/topic-deleted.md",
                 (("audit", LOG, "--name", topic),),
-                (),
-                "start the query with a new checkpoint and another transactional.id, if it is to read the new topic"
-                if again
-                else "stop the query, if it runs on",
+                # One that has offsets of other topics may be in use.
+                tuple(
+                    ("groups", "delete", LOG, "--group", group)
+                    for group in sorted(groups)
+                    if group in state.offsets and not state.offsets[group]
+                ),
+                (
+                    "start the query with a new checkpoint and another transactional.id, if it is to read the new topic"
+                    if again
+                    else "stop the query, if it runs on"
+                )
+                + "; then delete its group, unless another query goes on for it",
                 name,
             )
 

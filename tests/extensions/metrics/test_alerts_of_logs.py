@@ -90,7 +90,13 @@ class World:
 
     def follow(self, page, words):
         """Follow the runbook: its first command to do something that begins with these words."""
-        names = {"LOG": self.url, "GROUP": "billing", "PUBLICATION": "nightly", "ID": "teller"}
+        names = {
+            "LOG": self.url,
+            "GROUP": "billing",
+            "QUERY": "copy",
+            "PUBLICATION": "nightly",
+            "ID": "teller",
+        }
         text = (BOOKS / page).read_text("utf-8").partition("## What to do")[2]
         found = next(command for command in commands(text) if command.startswith(words))
         arguments = [names.get(word, word).replace("TOPIC", "orders") for word in found.split()[1:]]
@@ -211,6 +217,16 @@ def query_behind(world):
     world.each_minute = lambda: None
     end = world.log.follow().partitions[world.log.topic("orders").topic_id, 0].end
     micro_batch(world.log, "orders", end, first=1, number=1)
+
+
+def topic_deleted(world):
+    micro_batch(world.log, "orders", 1)
+    world.each_minute = lambda: None
+    yield 10
+    Admin(world.log).delete_topic("orders")
+    Admin(world.log).create_topic("orders", 1)
+    yield 10
+    world.follow("topic-deleted.md", "eoslog groups delete")
 
 
 def lag_unknown(world):
@@ -431,6 +447,7 @@ TROUBLES = {
     "EoslogLsoStuck": lso_stuck,
     "EoslogGroupBehind": group_behind,
     "EoslogQueryBehind": query_behind,
+    "EoslogTopicDeleted": topic_deleted,
     "EoslogLagUnknown": lag_unknown,
     "EoslogSilentMember": silent_member,
     "EoslogRebalances": rebalances,
