@@ -8,6 +8,7 @@ from spark_eos.config.values import Integer
 _WHOLE = Integer(1, 10**18 - 1)
 _EXPIRY = "protocol/actions/expiry.py"
 _HEALTH = "monitoring/troubles/of_state.py"
+_READERS = "monitoring/lag.py"
 
 LOG = Table(
     "log setting",
@@ -39,17 +40,21 @@ LOG = Table(
         "health.lag.max.ms",
         _WHOLE,
         300_000,
-        "A reader whose first unread record is older is behind: `eoslog status`, the page and the alerts warn.",
-        _HEALTH,
+        "A reader whose first unread record is older is behind: `eoslog status`, the page and the alerts warn. "
+        "`health.lag.max.ms:NAME` is the limit of one group or query.",
+        _READERS,
         "eoslog",
+        by_name=True,
     ),
     Option(
         "health.publication.lag.max.ms",
         _WHOLE,
         7_200_000,
-        "Tables that lack an older record, and were not published for as long, are behind.",
-        _HEALTH,
+        "Tables that lack an older record, and were not published for as long, are behind. "
+        "`health.publication.lag.max.ms:NAME` is the limit of one publication.",
+        _READERS,
         "eoslog",
+        by_name=True,
     ),
     Option(
         "health.retention.delay.max.ms",

@@ -18,7 +18,8 @@ class Option(NamedTuple):
     """One option: how its value is read, what it is unless it is given, and what it does, in one sentence.
 
     ``used_in`` is the module, below ``spark_eos``, in which the option has its effect; empty where it has none, because
-    only one value is allowed. ``default_text`` describes a default that depends on other options.
+    only one value is allowed. ``default_text`` describes a default that depends on other options. ``by_name``: it may
+    also be set for one of what it is about, as ``option:name``.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Option(NamedTuple):
     uses: frozenset[Use] = frozenset()
     default_text: str = ""
     is_secret: bool = False
+    by_name: bool = False
 
     @property
     def shown_default(self) -> str:
@@ -53,7 +55,13 @@ class Table(Mapping[str, Option]):
         assert len(self._options) == len(options), "a name has two rows"
 
     def __getitem__(self, name: str) -> Option:
-        return self._options[name]
+        option = self._options.get(name)
+        if option is None:
+            base, _, about = str(name).partition(":")
+            option = self._options[base]
+            if not (option.by_name and about):
+                raise KeyError(name)
+        return option
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._options)

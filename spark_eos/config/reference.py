@@ -25,6 +25,8 @@ def in_force(table: Table, stored: Mapping[str, str]) -> Iterator[SettingRow]:
     for name in sorted({*table, *stored}):
         option = table.get(name)
         default, doc = ("", "") if option is None else (option.shown_default, option.doc)
+        if option is not None and option.name != name:  # Of one reader: else the limit of all holds.
+            default = stored.get(option.name, default)
         yield SettingRow(name, stored.get(name, default), default, doc)
 
 

@@ -19,6 +19,7 @@ from spark_eos.log.log import Log
 from spark_eos.monitoring.backlog import NOTHING, Backlog, PageSums, RowSums, backlog, is_record_batch
 from spark_eos.monitoring.places import Kind, Place, places, range_of
 from spark_eos.protocol.index import Index, IndexPage, Load, PageContent
+from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import Partition, PartitionKey, State
 
 _LOADS = 32
@@ -209,6 +210,15 @@ def lags_of(state: State, now_ms: int, load: Load | None = None) -> list[Lag]:
     if load is None:
         return _measured(state, places(state), now_ms, _Memo(), None)
     return _exactly(state, list(places(state)), now_ms, load)
+
+
+def limit_ms(state: State, kind: Kind, name: str) -> int:
+    """A reader is behind if its first unread record is older. It may be meant to read once a day: the log cannot tell.
+
+    What is set for its name holds, else what is set for all. All that warns of readers goes by it.
+    """
+    limit = "health.publication.lag.max.ms" if kind == "publication" else "health.lag.max.ms"
+    return setting(state, f"{limit}:{name}")
 
 
 def totals(found: Iterable[Lag]) -> list[LagTotal]:

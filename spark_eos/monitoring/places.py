@@ -65,11 +65,17 @@ def consumer_groups(state: State) -> set[str]:
 def deleted_sources(state: State, query: Query) -> dict[str, Event]:
     """The topics of this log that the query has read, with their deletions; one of the same name may be there.
 
-    Only as long as the trail has the deletion: a query that was given up is not told of for ever.
+    Only as long as the trail has the deletion, and the query's group is there and has not gone on in the new topic:
+    else the query was given up, or has a successor.
     """
     ids = {topic.topic_id for topic in state.topics.values()}
-    ends = (end for source in query.sources for end in source.end_offsets)
-    names = {end.topic for end in ends if end.topic_id not in ids}
+    names = {
+        end.topic
+        for source in query.sources
+        if (offsets := state.offsets.get(source.group or "")) is not None
+        for end in source.end_offsets
+        if end.topic_id not in ids and end.topic not in {topic for topic, _ in offsets}
+    }
     return {event.name: event for event in state.trail if event.what == TOPIC_DELETED and event.name in names}
 
 

@@ -54,6 +54,18 @@ def test_an_unknown_setting_of_a_log(admin, value):
     assert admin.describe_log().config == DEFAULTS
 
 
+def test_a_setting_of_one_reader(admin):
+    admin.alter_log({"health.lag.max.ms": 7, "health.lag.max.ms:a=b:c": "5"})
+    assert admin.describe_log().config["health.lag.max.ms:a=b:c"] == "5"
+    admin.alter_log({"health.lag.max.ms:a=b:c": None})
+    assert admin.describe_log().config == {**DEFAULTS, "health.lag.max.ms": "7"}
+    for name in ("health.lag.max.ms:", "health.verify.age.max.ms:a", "health.lag:a"):
+        with pytest.raises(ConfigError, match="unknown log setting"):
+            admin.alter_log({name: 5})
+    with pytest.raises(ConfigError, match="whole number"):
+        admin.alter_log({"health.lag.max.ms:a": "26h"})
+
+
 def test_notes_are_those_of_the_commands(log, admin):
     """A backup that another program makes, and a check that this one has made."""
     assert (noted_ms(log.follow(), BACKUP), noted_ms(log.state, VERIFY)) == (None, None)

@@ -28,3 +28,6 @@ def test_settings_in_force():
     assert rows["offsets.retention.minutes"][1:3] == ("5", "10080")
     assert rows["producer.id.expiration.ms"].value == "86400000"
     assert rows["of.later"][1:] == ("x", "", "")
+    of_one = {"health.lag.max.ms": "9", "health.lag.max.ms:nightly": "5"}
+    rows = {row.name: row for row in in_force(LOG, of_one)}
+    assert rows["health.lag.max.ms:nightly"][1:3] == ("5", "9"), "else the limit of all holds"

@@ -9,6 +9,7 @@ from spark_eos.cli.operate.text import head_lines
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.monitoring import lags_across
 from spark_eos.monitoring.status import status_of
+from spark_eos.monitoring.troubles.trouble import LOG
 from spark_eos.protocol.rules.joins import MEMBER_JOINED
 from spark_eos.storage import MemoryStore
 from tests.log.fakes import FakeClock
@@ -54,8 +55,68 @@ def test_a_query_whose_topic_was_deleted(log, clock):
     (row,) = lags_across([log])
     assert (row.name, row.topic, row.lags) == ("copy", "orders", ())
     assert row.problem.startswith("the topic was deleted and created again")
+    assert one.cure == (("groups", "delete", LOG, "--group", "copy"),)
+    Admin(log).delete_group("copy")
+    assert troubles(log, clock) == []
+    assert lags_across([log]) == []
+
+
+def test_a_deleted_topic_is_told_for_a_week_at_most(log, clock):
+    micro_batch(log, "orders", 0)
+    Admin(log).delete_topic("orders")
+    assert troubles(log, clock) == [("note", "topic deleted", "copy")]
     clock.now += 8 * DAY_S
     Admin(log).create_topic("later")  # With it goes what the trail has from before.
+    assert troubles(log, clock) == []
+
+
+def test_a_query_that_goes_on_in_the_new_topic_for_the_same_group(log, clock):
+    """Another one for another group does not end the trouble: it may be another query."""
+    micro_batch(log, "orders", 0)
+    Admin(log).delete_topic("orders")
+    Admin(log).create_topic("orders", 2)
+    micro_batch(log, "orders", 0, query="other")
+    assert troubles(log, clock) == [("warning", "topic deleted", "copy")]
+    Admin(log).alter_group_offsets("copy", {TopicPartition("orders", 0): 0})
+    assert troubles(log, clock) == []
+
+
+def test_a_group_with_offsets_of_other_topics_is_not_deleted_by_the_way(log, clock):
+    micro_batch(log, "orders", 0)
+    Admin(log).create_topic("bills")
+    Admin(log).alter_group_offsets("copy", {TopicPartition("bills", 0): 0})
+    Admin(log).delete_topic("orders")
+    (one,) = status_of(log.store, clock=clock).troubles
+    assert (one.name, one.cure) == ("topic deleted", ())
+    assert one.advice.endswith("then delete its group, unless another query goes on for it")
+
+
+def test_a_job_that_runs_once_a_day_is_late_by_its_own_limit(log, clock):
+    """An orderly end and a kill leave the same: its last commit. So what is usual is set by its name."""
+    Admin(log).create_topic("bills")
+    for topic in ("orders", "bills"):
+        send(log, 4, topic)
+    micro_batch(log, "orders", 4, query="nightly")
+    Admin(log).alter_group_offsets("hourly", {TopicPartition("bills", 0): 4})
+    hour_ms = 3_600_000
+    Admin(log).alter_log({"health.lag.max.ms:nightly": 26 * hour_ms, "health.lag.max.ms:hourly": 2 * hour_ms})
+    for topic in ("orders", "bills"):
+        send(log, 3, topic)
+    clock.now += 3600
+    assert troubles(log, clock) == []
+    Admin(log).alter_group_offsets("other", {TopicPartition("bills", 0): 4})
+    assert troubles(log, clock) == [("warning", "group behind", "other")]
+    Admin(log).delete_group("other")
+    clock.now += 3601
+    assert troubles(log, clock) == [("warning", "group behind", "hourly")]
+    Admin(log).alter_group_offsets("hourly", {TopicPartition("bills", 0): 7})
+    clock.now += DAY_S - 7200
+    assert troubles(log, clock) == []
+    clock.now += 7200
+    (one,) = status_of(log.store, clock=clock).troubles
+    assert (one.name, one.about) == ("query behind", "nightly")
+    assert "it has ended or hangs" in one.advice
+    micro_batch(log, "orders", 7, query="nightly", first=4, number=1)
     assert troubles(log, clock) == []
 
 

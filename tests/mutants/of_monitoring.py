@@ -260,8 +260,8 @@ MUTANTS = (
     Mutant(
         "a-query-without-its-topic-is-silent",
         _PLACES,
-        "names = {end.topic for end in ends if end.topic_id not in ids}",
-        "names = {end.topic for end in ends if end.topic not in state.topics}",
+        "if end.topic_id not in ids and",
+        "if end.topic not in state.topics and",
         "a query whose topic was created again is in no view, and never goes on",
         _OF_TROUBLES,
     ),

@@ -28,11 +28,11 @@ def test_a_query_that_has_ended_is_found_and_started_again(spark, tmp_path, stat
     for topic in ("orders", "bills"):
         Admin(log).create_topic(topic, 1)
 
-    def send(count):
-        two_hours_ago = int(time.time() * 1000) - 7_200_000
+    def send(count, hours_ago=2):
+        sent_ms = int(time.time() * 1000) - hours_ago * 3_600_000
         with Producer(log) as producer:
             for _ in range(count):
-                producer.send("orders", b"x", timestamp_ms=two_hours_ago)
+                producer.send("orders", b"x", timestamp_ms=sent_ms)
 
     def run():
         source = spark.readStream.format("eoslog").option("subscribe", "orders")
@@ -57,3 +57,23 @@ def test_a_query_that_has_ended_is_found_and_started_again(spark, tmp_path, stat
             assert "billing" in capfd.readouterr().out
     run()
     assert "query behind" not in status(0)
+    # From now on it is a job that runs once a day.
+    assert "the log's setting health.lag.max.ms:billing" in shown
+    assert main(["configs", url, "--alter", f"health.lag.max.ms:billing={26 * 3_600_000}"]) == 0
+    assert "health.lag.max.ms:billing" in capfd.readouterr().out
+    send(3)
+    assert "query behind" not in status(0)
+    run()
+    send(3, hours_ago=27)
+    assert "query 'billing' is 3 records and 27 h behind in orders-0" in status(1)
+    run()
+    assert "query behind" not in status(0)
+    # Its topic is replaced by another one, and it is given up.
+    Admin(log).delete_topic("orders")
+    Admin(log).create_topic("orders", 1)
+    shown = status(1)
+    assert "query 'billing' reads topic 'orders', which was deleted" in shown
+    (cure,) = [line for line in shown.splitlines() if line.strip().startswith("cure:")]
+    assert main(shlex.split(cure)[2:]) == 0
+    capfd.readouterr()
+    assert "topic deleted" not in status(0)

@@ -309,13 +309,15 @@ class GroupAdmin(AdminBase):
 
     def _forget(self, group: str, partitions: tuple[tuple[str, int], ...]) -> list[TopicPartition]:
         log = self._log()
-        _require(log.follow(), group)
+        # Also one that a deleted topic has left without offsets can go.
+        if partitions or group not in log.follow().offsets:
+            _require(log.state, group)
         gone: list[TopicPartition] = []
 
         def propose(state: State) -> tuple[Action, ...]:
             committed = state.offsets.get(group, ())
             gone[:] = [at for at in as_partitions(partitions) if at in committed]
-            return (DeleteOffsets(group, partitions),) if _is_known(state, group) else ()
+            return (DeleteOffsets(group, partitions),) if group in {*state.offsets, *state.groups} else ()
 
         log.commit(propose, writer=WRITER)
         return gone

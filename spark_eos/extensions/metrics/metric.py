@@ -113,6 +113,7 @@ def lags(noun: str, label: str, whose: str) -> tuple[Metric, ...]:
             of,
             "How old the first of these records is, by its own timestamp; 0 without one",
         ),
+        gauge(f"{noun}.lag_limit", "s", of, "How old that may be: the reader is behind if it is older"),
         gauge(f"{noun}.lost", "{offset}", of, "Offsets that were deleted before they were read"),
         gauge(
             f"{noun}.partition.lag",

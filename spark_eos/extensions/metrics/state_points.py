@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 from spark_eos.extensions.metrics.entry_counts import EntryCounts
 from spark_eos.extensions.metrics.points import Point, point
-from spark_eos.monitoring.lag import Lag
+from spark_eos.monitoring.lag import Lag, limit_ms
 from spark_eos.monitoring.members import SilentMember, not_asked
 from spark_eos.monitoring.sizes import Size
 from spark_eos.monitoring.troubles.trouble import Trouble
 from spark_eos.protocol.rules.notes import BACKUP, VERIFY, noted_ms
-from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import PartitionKey, State, Topic
 
 _NOUNS = {"group": "consumer_group", "query": "query", "publication": "publication"}
@@ -81,7 +80,6 @@ def _of_log(seen: LogLook) -> Iterator[Point]:
         last_ms = noted_ms(state, job)
         if last_ms is not None:
             yield point(name, max(seen.now_ms - last_ms, 0) / 1000, seen.log)
-    yield point("eoslog.lag.limit", setting(state, "health.lag.max.ms") / 1000, seen.log)
     yield point("eoslog.log.fencings", counts.fencings, seen.log)
     yield point("eoslog.topics", len(state.topics), seen.log)
 
@@ -152,6 +150,8 @@ def _lag_points(seen: LogLook) -> Iterator[Point]:
             yield point("eoslog.consumer_group.lag_unknown", sum(part.is_unknown for part in parts), *labels)
         if measured:
             yield from _sums(noun, labels, measured)
+            limit_s = limit_ms(seen.state, kind, name) / 1000
+            yield point(f"eoslog.{noun}.lag_limit", limit_s, *labels)
         for part in measured if seen.by_partition else ():
             yield point(f"eoslog.{noun}.partition.lag", part.offsets or 0, *labels, part.partition)
             if kind == "group" and part.committed is not None:

@@ -43,7 +43,6 @@ _OF_LOGS = (
         (_LOG, _TROUBLE, _LEVEL, _ABOUT),
         "Troubles that `eoslog status` tells, with the limits that are set for the log. What is none is left out",
     ),
-    _gauge("lag.limit", "s", (_LOG,), "`health.lag.max.ms` of the log: readers further behind are late"),
     _gauge(
         "disk.free",
         "By",

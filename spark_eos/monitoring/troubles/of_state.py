@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from spark_eos.log.timekeeping import is_ahead
 from spark_eos.monitoring.activity import open_transactions
-from spark_eos.monitoring.lag import Lag
+from spark_eos.monitoring.lag import Lag, limit_ms
 from spark_eos.monitoring.members import SilentMember
 from spark_eos.monitoring.troubles import readers
 from spark_eos.monitoring.troubles.fenced import of_fencings
@@ -63,7 +63,6 @@ class LogView(NamedTuple):
 def troubles_of(view: LogView) -> list[Trouble]:
     """What is wrong, the worst first. A log that is used as it should be has none."""
     state, now_ms, lags = view.state, view.now_ms, view.lags
-    late_ms = setting(state, "health.lag.max.ms")
     transactions = of_transactions(
         open_transactions(state, now_ms), lags, setting(state, "health.transaction.max.ms")
     )
@@ -75,7 +74,7 @@ def troubles_of(view: LogView) -> list[Trouble]:
             *at_most(readers.deleted(state, now_ms), "queries", ("audit", LOG)),
             *at_most(readers.silent(state, view.silent), "groups", ("groups", "list", LOG)),
             *at_most(of_rebalances(state, now_ms), "groups", ("audit", LOG)),
-            *at_most(readers.behind(state, lags, now_ms, late_ms, view.silent), "readers", totals),
+            *at_most(readers.behind(state, lags, now_ms, view.silent), "readers", totals),
             *at_most(readers.unknown(lags), "readers", totals),
             *_of_notes(view),
             *_publications(view),
@@ -115,7 +114,6 @@ def _of_notes(view: LogView) -> Iterator[Trouble]:
 
 
 def _publications(view: LogView) -> Iterator[Trouble]:
-    longest_ms = setting(view.state, "health.publication.lag.max.ms")
     for name in sorted(view.state.publications):
         publication = view.state.publications[name]
         publish: Command = ("tables", "publish", LOG, "--name", name)
@@ -134,7 +132,7 @@ def _publications(view: LogView) -> Iterator[Trouble]:
             text = f"version {publication.begun.sequence:,} of publication {name!r} was begun, and is not in all tables"
             page = "runbooks/publication-unfinished.md"
             yield Trouble("warning", "publication unfinished", text, page, (look,), (publish,), about=name)
-        if behind_ms > longest_ms:
+        if behind_ms > limit_ms(view.state, "publication", name):
             text = f"the tables of publication {name!r} are {age(behind_ms)} behind: {newest}"
             page = "runbooks/publication-behind.md"
             yield Trouble("warning", "publication behind", text, page, (look,), (publish,), about=name)

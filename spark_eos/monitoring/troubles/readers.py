@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from spark_eos.monitoring.lag import Lag
+from spark_eos.monitoring.lag import Lag, limit_ms
 from spark_eos.monitoring.members import SilentMember, not_asked
-from spark_eos.monitoring.places import deleted_sources
+from spark_eos.monitoring.places import Kind, deleted_sources
 from spark_eos.monitoring.troubles.trouble import LOG, Command, Trouble, age, in_one_line
 from spark_eos.protocol.state import State
 
@@ -57,17 +57,26 @@ def deleted(state: State, now_ms: int) -> Iterator[Trouble]:
     for name in sorted(state.queries):
         for topic, event in sorted(deleted_sources(state, state.queries[name]).items()):
             again = topic in state.topics
+            groups = {source.group or "" for source in state.queries[name].sources}
             yield Trouble(
                 "warning" if again else "note",
                 "topic deleted",
                 f"query {name!r} reads topic {topic!r}, which was deleted {age(now_ms - event.timestamp_ms)} ago"
                 f"{' and created again' if again else ''}: its next micro-batch is refused",
-                "runbooks/query-lag.md",
+                "runbooks/topic-deleted.md",
                 (("audit", LOG, "--name", topic),),
-                (),
-                "start the query with a new checkpoint and another transactional.id, if it is to read the new topic"
-                if again
-                else "stop the query, if it runs on",
+                # One that has offsets of other topics may be in use.
+                tuple(
+                    ("groups", "delete", LOG, "--group", group)
+                    for group in sorted(groups)
+                    if group in state.offsets and not state.offsets[group]
+                ),
+                (
+                    "start the query with a new checkpoint and another transactional.id, if it is to read the new topic"
+                    if again
+                    else "stop the query, if it runs on"
+                )
+                + "; then delete its group, unless another query goes on for it",
                 name,
             )
 
@@ -128,12 +137,12 @@ def unknown(lags: Sequence[Lag]) -> Iterator[Trouble]:
 
 
 def behind(
-    state: State, lags: Sequence[Lag], now_ms: int, longest_ms: int, members: Sequence[SilentMember]
+    state: State, lags: Sequence[Lag], now_ms: int, members: Sequence[SilentMember]
 ) -> Iterator[Trouble]:
-    """Readers whose first unread record is older than ``longest_ms``, the latest first."""
+    """Readers whose first unread record is older than their limits, the latest first."""
     late_readers = []
     for (kind, name), parts in _readers(lags).items():
-        late = [lag for lag in parts if lag.offsets and (lag.time_ms or 0) > longest_ms]
+        late = [lag for lag in parts if lag.offsets and (lag.time_ms or 0) > limit_ms(state, kind, name)]
         if late:
             late_readers.append((max(lag.time_ms or 0 for lag in late), kind, name, late))
     silent_counts = {group: len(of_group) for group, of_group in _by_group(members).items()}
@@ -146,35 +155,35 @@ def behind(
         )
         if committed_ms >= 0:
             text += f"; it has committed offsets {age(now_ms - committed_ms)} ago"
-        stands = committed_ms < now_ms - longest_ms
+        stands = committed_ms < now_ms - limit_ms(state, kind, name)
         look: tuple[Command, ...] = (("lag", LOG, "--group", name),)
         if kind == "query":
             look += (("history", LOG, "--since", str(max(state.seq - _RECENT, 0))),)
-            page, advice = "runbooks/query-lag.md", _advice_of_query(stands=stands)
+            page, advice = "runbooks/query-lag.md", _advice_of_query(name, stands=stands)
         else:
             look += (("groups", "describe", LOG, "--group", name, "--members"),)
             page = "runbooks/group-lag.md"
             group = state.groups.get(name)
             count = 0 if group is None else len(group.members)
             text += f", and has {count:,} members" if count else ", and has no members"
-            advice = _advice_of_group(count, silent_counts.get(name, 0), stands=stands)
+            advice = _advice_of_group(name, count, silent_counts.get(name, 0), stands=stands)
         yield Trouble("warning", f"{kind} behind", text, page, look, (), advice, name)
 
 
-def _advice_of_query(*, stands: bool) -> str:
+def _advice_of_query(name: str, *, stands: bool) -> str:
     if stands:
         return (
-            "it has ended or hangs: look into its driver's log, and start it again on its checkpoint. If it is meant "
-            "to run less often, raise the log's health.lag.max.ms"
+            "it has ended or hangs: look into its driver's log, and start it again on its checkpoint. "
+            f"{_seldom(name)}"
         )
     return "it runs: give it more cores, or larger micro-batches"
 
 
-def _advice_of_group(members: int, silent_count: int, *, stands: bool) -> str:
+def _advice_of_group(name: str, members: int, silent_count: int, *, stands: bool) -> str:
     if not members:
         return (
-            "start its consumers again; if they end again, their logs say at which record. A group that is done with "
-            "is deleted: eoslog groups delete"
+            "start its consumers again; if they end again, their logs say at which record. "
+            f"{_seldom(name)}. A group that is done with is deleted: eoslog groups delete"
         )
     if silent_count:
         silent_members = f"{silent_count:,} of its {members:,} members"
@@ -182,6 +191,10 @@ def _advice_of_group(members: int, silent_count: int, *, stands: bool) -> str:
     if stands:
         return "its consumers are members, and do not commit: look into their logs"
     return "its consumers commit, and are too slow: add some, or partitions"
+
+
+def _seldom(name: str) -> str:
+    return f"If it is meant to run less often, give it a limit of its own, the log's setting health.lag.max.ms:{name}"
 
 
 def _member(member: SilentMember) -> str:
@@ -201,8 +214,8 @@ def _by_group(members: Sequence[SilentMember]) -> dict[str, list[SilentMember]]:
     return by_group
 
 
-def _readers(lags: Sequence[Lag]) -> dict[tuple[str, str], list[Lag]]:
-    by_reader: dict[tuple[str, str], list[Lag]] = {}
+def _readers(lags: Sequence[Lag]) -> dict[tuple[Kind, str], list[Lag]]:
+    by_reader: dict[tuple[Kind, str], list[Lag]] = {}
     for lag in lags:
         if lag.kind != "publication":
             by_reader.setdefault((lag.kind, lag.name), []).append(lag)

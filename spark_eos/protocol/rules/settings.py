@@ -7,8 +7,11 @@ from spark_eos.protocol.state import State
 
 
 def setting(state: State, name: str) -> int:
-    """What is set for the log, or the default of `spark_eos.config.log.LOG`."""
-    text = state.config.get(name)
+    """What is set for the log, or the default of `spark_eos.config.log.LOG`.
+
+    Of ``setting:name`` what is set for that name; else what is set for all.
+    """
+    text = state.config.get(name, state.config.get(name.partition(":")[0]))
     return int(LOG[name].default if text is None else text)
 
 

@@ -200,6 +200,7 @@ WRITING = {
     "maintain",
     "--mend",
     "remove-members",
+    "delete",
     "--execute",
     "--note",
 }

@@ -90,7 +90,13 @@ class World:
 
     def follow(self, page, words):
         """Follow the runbook: its first command to do something that begins with these words."""
-        names = {"LOG": self.url, "GROUP": "billing", "PUBLICATION": "nightly", "ID": "teller"}
+        names = {
+            "LOG": self.url,
+            "GROUP": "billing",
+            "QUERY": "copy",
+            "PUBLICATION": "nightly",
+            "ID": "teller",
+        }
         text = (BOOKS / page).read_text("utf-8").partition("## What to do")[2]
         found = next(command for command in commands(text) if command.startswith(words))
         arguments = [names.get(word, word).replace("TOPIC", "orders") for word in found.split()[1:]]
@@ -211,6 +217,16 @@ def query_behind(world):
     world.each_minute = lambda: None
     end = world.log.follow().partitions[world.log.topic("orders").topic_id, 0].end
     micro_batch(world.log, "orders", end, first=1, number=1)
+
+
+def topic_deleted(world):
+    micro_batch(world.log, "orders", 1)
+    world.each_minute = lambda: None
+    yield 10
+    Admin(world.log).delete_topic("orders")
+    Admin(world.log).create_topic("orders", 1)
+    yield 10
+    world.follow("topic-deleted.md", "eoslog groups delete")
 
 
 def lag_unknown(world):
@@ -431,6 +447,7 @@ TROUBLES = {
     "EoslogLsoStuck": lso_stuck,
     "EoslogGroupBehind": group_behind,
     "EoslogQueryBehind": query_behind,
+    "EoslogTopicDeleted": topic_deleted,
     "EoslogLagUnknown": lag_unknown,
     "EoslogSilentMember": silent_member,
     "EoslogRebalances": rebalances,
@@ -450,11 +467,82 @@ TROUBLES = {
     "EoslogGarbage": garbage,
 }
 
+
+def check_rules(folder, world, expected):
+    """Give promtool what was scraped. ``expected``: queries, each with a minute and the alerts that it counts then."""
+    tests = [
+        {
+            "interval": "1m",
+            "input_series": world.input_series(),
+            "promql_expr_test": [
+                {
+                    "expr": query,
+                    "eval_time": f"{minute}m",
+                    "exp_samples": [{"labels": f'{{alertname="{alert}"}}', "value": 1} for alert in alerts],
+                }
+                for query, minute, alerts in expected
+            ],
+        }
+    ]
+    path = folder / "test.yml"
+    path.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}))
+    done = subprocess.run(["promtool", "test", "rules", path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 IN_A_FOLDER = {"EoslogDown", "EoslogGarbage", "EoslogPublicationBehind", "EoslogPublicationUnfinished"}
 
 
 def test_all_alerts_have_a_trouble():
     assert ALERTS.keys() == TROUBLES.keys()
+
+
+@pytest.mark.deep
+def test_jobs_that_run_once_a_day_and_once_an_hour(tmp_path, monkeypatch):
+    """No alert fires while they run; then one of each, by its own limit."""
+    hour_ms = 3_600_000
+    with ExitStack() as stack:
+        world = World(None, stack, monkeypatch)
+        Admin(world.log).alter_log(
+            {"health.lag.max.ms:copy": 26 * hour_ms, "health.lag.max.ms:billing": 2 * hour_ms}
+        )
+        Admin(world.log).alter_topic("orders", config={"message.timestamp.after.max.ms": 10**12})
+
+        def end():
+            return world.log.follow().partitions[world.log.topic("orders").topic_id, 0].end
+
+        def hourly():
+            Admin(world.log).alter_group_offsets("billing", {TopicPartition("orders", 0): end()})
+
+        def send_each_ten_minutes():
+            if world.minute % 10 == 0:
+                with Producer(world.log) as producer:
+                    producer.send("orders", b"x", timestamp_ms=world.clock.now_ms()).result()
+
+        world.each_minute = send_each_ten_minutes
+        first = end()
+        micro_batch(world.log, "orders", first)
+        for _ in range(24):
+            hourly()
+            world.pass_minutes(60)
+        world.pass_minutes(
+            3 * 60
+        )  # Neither runs any more: the hourly one has run for the last time 23 hours in.
+        micro_batch(world.log, "orders", end(), first=first, number=1)
+        hourly()
+        world.pass_minutes(10)
+    ever, now = (
+        f"count by (alertname) ({alerts})"
+        for alerts in ('count_over_time(ALERTS{alertstate="firing"}[2d])', 'ALERTS{alertstate="firing"}')
+    )
+    expected = [
+        (ever, 25 * 60, []),
+        (ever, 25 * 60 + 50, ["EoslogGroupBehind"]),
+        (ever, 26 * 60, ["EoslogGroupBehind"]),
+        (ever, 26 * 60 + 50, ["EoslogGroupBehind", "EoslogQueryBehind"]),
+        (now, 27 * 60 + 5, []),
+    ]
+    check_rules(tmp_path, world, expected)
 
 
 @pytest.mark.deep(
@@ -478,21 +566,11 @@ def test_an_alert_fires_for_a_log_in_trouble_and_ends_with_the_cure(alert, tmp_p
             world.pass_minutes(phases[-1])
     ends = [sum(phases[:upto]) - 1 for upto in (1, 2, 3)]
     fires = f'count by (alertname) (ALERTS{{alertstate="firing",alertname="{alert}"}})'
-    tests = [
-        {
-            "interval": "1m",
-            "input_series": world.input_series(),
-            "promql_expr_test": [
-                {
-                    "expr": fires,
-                    "eval_time": f"{end}m",
-                    "exp_samples": [{"labels": f'{{alertname="{alert}"}}', "value": 1}] if is_ill else [],
-                }
-                for end, is_ill in zip(ends, (False, True, False), strict=True)
-            ],
-        }
-    ]
-    path = tmp_path / "test.yml"
-    path.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}))
-    done = subprocess.run(["promtool", "test", "rules", path], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    check_rules(
+        tmp_path,
+        world,
+        [
+            (fires, end, [alert] if is_ill else [])
+            for end, is_ill in zip(ends, (False, True, False), strict=True)
+        ],
+    )

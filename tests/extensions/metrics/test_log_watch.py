@@ -518,9 +518,10 @@ def test_troubles_are_those_of_status_by_the_limits_of_the_log():
     with Producer(world.log) as producer:
         producer.send("orders", b"x", timestamp_ms=SYSTEM.now_ms() - 400_000).result()
     found = world.look()
-    assert (found["trouble", "group behind", "warning", "billing"], found["lag.limit",]) == (1, 300)
-    Admin(world.log).alter_log({"health.lag.max.ms": 3_600_000})
-    assert world.look()["lag.limit",] == 3600
+    limit = "consumer_group.lag_limit", "billing", "orders"
+    assert (found["trouble", "group behind", "warning", "billing"], found[limit]) == (1, 300)
+    Admin(world.log).alter_log({"health.lag.max.ms:billing": 3_600_000})
+    assert world.look()[limit] == 3600
     assert not [labels for labels in world.look() if labels[0] == "trouble"]
 
 
