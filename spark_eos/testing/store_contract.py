@@ -246,8 +246,8 @@ class StoreContract(UploadContract):
             ("a", "a"),
             ("z/", "z/0"),
         ]
-        found = [store.next_name(prefix, after) for prefix, after in places]
-        assert found == ["a/2/0", "a/2/0", "a/3", None, "b/0", "a/1", None]
+        names = [store.next_name(prefix, after) for prefix, after in places]
+        assert names == ["a/2/0", "a/2/0", "a/3", None, "b/0", "a/1", None]
 
     def test_settle_keeps_an_object_as_it_is(self, store: Store) -> None:
         store.create("a/b", b"123")
