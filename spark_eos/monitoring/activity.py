@@ -93,7 +93,7 @@ class TopicActivity(NamedTuple):
     offsets
         Offsets between the starts and the ends of its partitions.
     records_per_s, bytes_per_s
-        What was written to it in the last seconds. Bytes are as stored.
+        What was written to it in the last seconds, None in the first look. Bytes are as stored.
     held_back
         Offsets that open transactions hold back.
     """
@@ -101,8 +101,8 @@ class TopicActivity(NamedTuple):
     name: str
     partitions: int
     offsets: int
-    records_per_s: float
-    bytes_per_s: float
+    records_per_s: float | None
+    bytes_per_s: float | None
     held_back: int
 
 
@@ -122,7 +122,7 @@ class Activity(NamedTuple):
     window_s
         The rates are of so many seconds before the look; 0 for the first one, which has no rates.
     entries_per_s, records_per_s, bytes_per_s
-        What was written in these seconds.
+        What was written in these seconds; None in the first look: one look tells no rate.
     topics
         All topics, by name.
     lags
@@ -137,9 +137,9 @@ class Activity(NamedTuple):
     log_time_ms: int
     now_ms: int
     window_s: float
-    entries_per_s: float
-    records_per_s: float
-    bytes_per_s: float
+    entries_per_s: float | None
+    records_per_s: float | None
+    bytes_per_s: float | None
     topics: list[TopicActivity]
     lags: list[Lag]
     transactions: list[OpenTransaction]
@@ -202,13 +202,13 @@ class Watch:
                 total = sums.setdefault(topic_id, [0, 0])
                 total[0] += records
                 total[1] += size
-        per_s = 1 / window_s if window_s > 0 else 0.0
-        topics = _topics(state, sums, per_s)
+        records = sum(total[0] for total in sums.values())
+        size = sum(total[1] for total in sums.values())
+        rates = _rate(entries, window_s), _rate(records, window_s), _rate(size, window_s)
         return Activity(
-            *(log.url, log.log_id, state.seq, state.timestamp_ms, now_ms, window_s, entries * per_s),
-            sum(topic.records_per_s for topic in topics),
-            sum(topic.bytes_per_s for topic in topics),
-            topics,
+            *(log.url, log.log_id, state.seq, state.timestamp_ms, now_ms, window_s),
+            *rates,
+            _topics(state, sums, window_s),
             lags_at(log, state, now_ms),
             open_transactions(state, now_ms),
         )
@@ -228,7 +228,11 @@ class Watch:
             self._first_s = self._window.popleft().at_s
 
 
-def _topics(state: State, sums: dict[str, list[int]], per_s: float) -> list[TopicActivity]:
+def _rate(amount: int, window_s: float) -> float | None:
+    return amount / window_s if window_s > 0 else None
+
+
+def _topics(state: State, sums: dict[str, list[int]], window_s: float) -> list[TopicActivity]:
     activities = []
     for name in sorted(state.topics):
         topic = state.topics[name]
@@ -236,9 +240,8 @@ def _topics(state: State, sums: dict[str, list[int]], per_s: float) -> list[Topi
         records, size = sums.get(topic.topic_id, (0, 0))
         offsets = sum(part.end - part.start for part in parts)
         held_back = sum(part.end - part.last_stable_offset for part in parts if part.open)
-        activities.append(
-            TopicActivity(name, topic.partitions, offsets, records * per_s, size * per_s, held_back)
-        )
+        rates = _rate(records, window_s), _rate(size, window_s)
+        activities.append(TopicActivity(name, topic.partitions, offsets, *rates, held_back))
     return activities
 
 

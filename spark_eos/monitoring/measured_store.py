@@ -188,6 +188,9 @@ class MeasuredStore(Store):
         finally:
             self._durations.record(("list", error), spent)
 
+    def next_name(self, prefix: str, after: str) -> str | None:
+        return self._measured("list", self.inner.next_name, prefix, after)
+
     def ensure_durable(self, name: str) -> None:
         self._measured("ensure_durable", self.inner.ensure_durable, name)
 

@@ -38,11 +38,12 @@ class Status(NamedTuple):
 
 
 class Space(NamedTuple):
-    """Of a file system: bytes that are free, all its bytes, and whether it can have one more file."""
+    """Of a file system: bytes that are free, all its bytes, whether it can have one more file, and be written to."""
 
     free: int
     total: int
     has_names: bool = True
+    is_read_only: bool = False
 
 
 def space_troubles(store: Store, state: State, space: Callable[[Store], Space | None]) -> list[Trouble]:
@@ -62,7 +63,10 @@ def space_of(store: Store) -> Space | None:
         names = os.statvfs(store.url) if hasattr(os, "statvfs") else None
     except OSError:
         return None
-    return Space(usage.free, usage.total, names is None or not names.f_files or names.f_favail > 0)
+    if names is None:
+        return Space(usage.free, usage.total)
+    has_names = not names.f_files or names.f_favail > 0
+    return Space(usage.free, usage.total, has_names, bool(names.f_flag & os.ST_RDONLY))
 
 
 def status_of(
@@ -134,6 +138,17 @@ def of_space(space: Space | None) -> Iterator[Trouble]:
     """Whether it is little; nothing if it is not known."""
     if space is None or not space.total:
         return
+    if space.is_read_only:
+        yield Trouble(
+            "note",
+            "read-only",
+            "the file system of the log is mounted read-only here: writers that use this mount get STORE_PERMISSION",
+            "reference/error-codes.md#store_permission",
+            (),
+            (),
+            "if it is a mount for looking alone, nothing. Else the system's log (dmesg) says why it became read-only: "
+            "mend the disk, and mount it writable",
+        )
     share = space.free / space.total
     is_full = share < _FULL or space.free < _LEAST_BYTES or not space.has_names
     if not is_full and share >= _LOW:

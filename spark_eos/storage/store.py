@@ -20,7 +20,6 @@ from spark_eos.storage.settings import NO_SETTINGS, Settings
 Data: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
 """Anything with a buffer; stores never change it."""
 
-
 ROUNDED_S = 1.0
 """Stores say to the second when an object was made: S3, Azure, and some file systems."""
 
@@ -62,8 +61,7 @@ class EarlierPlace(NamedTuple):
 class Upload(Protocol):
     """A file that becomes an object when its context ends without an exception, and nothing otherwise.
 
-    It is a writable binary file (``write``, ``tell``), so Arrow can write into it; nothing of it is
-    visible before the end.
+    It is a writable binary file, so Arrow can write into it. Nothing of it is visible before the end.
     """
 
     def write(self, data: Data, /) -> int: ...
@@ -101,10 +99,6 @@ class Store(ABC):
     ... except ObjectExistsError:
     ...     print(store.read("a/b").to_pybytes())
     b'first'
-
-    Notes
-    -----
-    Why ``create`` is enough: docs/design/0002-storage.md.
     """
 
     url: str
@@ -247,6 +241,23 @@ class Store(ABC):
             In no particular order.
         """
 
+    def next_name(self, prefix: str, after: str) -> str | None:
+        """Find the first name behind another one. This method lists them all; a store may begin a listing there.
+
+        Parameters
+        ----------
+        prefix
+            What the name starts with.
+        after
+            A name, which need not be there.
+
+        Returns
+        -------
+        str or None
+            None: there is none.
+        """
+        return min((info.name for info in self.list(prefix) if info.name > after), default=None)
+
     def ensure_durable(self, name: str) -> None:  # noqa: B027  (most stores have nothing to do)
         """Return only when an object that was read would survive a power cut, whichever process has made it.
 
@@ -364,7 +375,7 @@ class Store(ABC):
         return key_id_of(bytes(self.read(name, 0, HEADER)))
 
     def group_channel(self, name: str) -> GroupChannel | None:
-        """Give the channel for group commit: the place where the writers of this machine, or of this folder, meet.
+        """Give the channel for group commit: where the writers of this machine, or of this folder, meet (design 0006).
 
         Parameters
         ----------
@@ -375,10 +386,6 @@ class Store(ABC):
         -------
         GroupChannel or None
             None: there is no such place.
-
-        Notes
-        -----
-        docs/design/0006-group-commit.md.
         """
         return None
 

@@ -237,6 +237,13 @@ class TwoStores(Store):
             return of_chain
         return chained(of_chain, (info for info in self._list_data(prefix) if is_data_name(info.name)))
 
+    def next_name(self, prefix: str, after: str) -> str | None:
+        if prefix.startswith((*_FOLDERS, _MOVE)) or any(
+            name.startswith(prefix) for name in (*_FOLDERS, DATA_MARK)
+        ):
+            return super().next_name(prefix, after)
+        return self.chain.next_name(prefix, after)
+
     def _list_data(self, prefix: str) -> Iterator[ObjectInfo]:
         """Each name once. Until all are copied, the old place alone says which of the earlier files there are."""
         if self.before is None or self._earlier is None or self.before.is_copied:

@@ -234,6 +234,21 @@ class StoreContract(UploadContract):
             expected = {name: size for name, size in sizes.items() if name.startswith(prefix)}
             assert contents(store, prefix) == expected
 
+    def test_the_next_name(self, store: Store) -> None:
+        for name in ("a/1", "a/2/0", "a/3", "b/0"):
+            store.create(name, b"1")
+        places = [
+            ("a/", "a/1"),
+            ("a/", "a/10"),
+            ("a/", "a/2/0"),
+            ("a/", "a/3"),
+            ("b/", "a/3"),
+            ("a", "a"),
+            ("z/", "z/0"),
+        ]
+        names = [store.next_name(prefix, after) for prefix, after in places]
+        assert names == ["a/2/0", "a/2/0", "a/3", None, "b/0", "a/1", None]
+
     def test_settle_keeps_an_object_as_it_is(self, store: Store) -> None:
         store.create("a/b", b"123")
         store.ensure_durable("a/b")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,7 +20,7 @@ from spark_eos.errors import GroupNotEmptyError, StorePermissionError, StoreUnav
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.monitoring import members
 from spark_eos.monitoring import status as status_module
-from spark_eos.monitoring.status import Space, of_error, status_of
+from spark_eos.monitoring.status import Space, of_error, space_of, status_of
 from spark_eos.monitoring.troubles import of_state
 from spark_eos.monitoring.troubles.of_state import LogView, troubles_of
 from spark_eos.monitoring.troubles.trouble import LOG
@@ -26,7 +29,7 @@ from spark_eos.protocol.actions import (
     RaiseStagingFloor,
 )
 from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, note_actions, noted_ms
-from spark_eos.storage import NO_SETTINGS, MemoryStore
+from spark_eos.storage import NO_SETTINGS, MemoryStore, PosixStore
 from tests.clients.group_world import beats
 from tests.expiration import no_expiration
 from tests.log.fakes import FakeClock
@@ -381,10 +384,19 @@ def test_small_batches(log, clock):
         (Space(9 << 30, 1000 << 30), [("critical", "disk full")]),
         (Space(1000, 10_000), [("critical", "disk full")]),  # So little that no file fits.
         (Space(500 << 30, 1000 << 30, has_names=False), [("critical", "disk full")]),
+        (Space(500 << 30, 1000 << 30, is_read_only=True), [("note", "read-only")]),
     ],
 )
 def test_the_space_that_is_left(log, clock, space, expected):
     assert levels(look(log, clock, space=lambda _: space)) == expected
+
+
+@pytest.mark.parametrize(("flag", "expected"), [(os.ST_RDONLY, True), (os.ST_NOSUID, False)])
+def test_a_mount_that_is_read_only(tmp_path, monkeypatch, flag, expected):
+    names = SimpleNamespace(f_files=0, f_favail=0, f_flag=flag)
+    monkeypatch.setattr(os, "statvfs", lambda _: names)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1, total=2))
+    assert space_of(PosixStore(tmp_path)).is_read_only == expected
 
 
 def test_a_full_disk_is_told_of_a_log_that_cannot_be_read(clock):

@@ -50,9 +50,9 @@ def values(url: Path) -> list[bytes]:
         return found
 
 
-def unmaintained(url: Path) -> Log:
+def unmaintained(url: Path, interval: int = 4) -> Log:
     """A new log, in which only what a test does itself is maintained."""
-    log = Log.create(url, snapshot_interval=4, config=RETIRED_AT_ONCE)
+    log = Log.create(url, snapshot_interval=interval, config=RETIRED_AT_ONCE)
     log.does_maintenance = False
     return log
 
@@ -770,16 +770,41 @@ def test_the_only_snapshot_of_a_copy_is_missing(tmp_path, is_folder):
     ]
 
 
+@pytest.mark.parametrize("interval", [200, 2])
 @pytest.mark.parametrize("is_folder", [True, False])
-def test_two_missing_entries_in_a_row_are_told(tmp_path, is_folder):
-    log = Log.create(tmp_path)
-    grow(log, "t", 8)
+def test_two_missing_entries_in_a_row_are_told(tmp_path, is_folder, interval):
+    """Behind a snapshot, too: a writer would put an entry in their place, and what comes after them would be lost."""
+    log = unmaintained(tmp_path, interval)
+    grow(log, "t", 2)
+    log.maintenance.snapshot()
+    grow(log, "u", 6)
     for seq in (3, 4):
         (tmp_path / paths.entry(seq, log.state.entries_per_folder)).unlink()
     store = PosixStore(tmp_path)
     store.requests_are_free = is_folder
     with pytest.raises(CorruptRecordError, match=r"03.avro and the entries up to .*04.avro are missing"):
         Log.open(store, FakeClock(), Retry(deadline_s=5))
+
+
+def test_many_missing_entries_are_told_to_one_who_only_looks(tmp_path):
+    """By one listing, from the end on, as in a bucket; names of others do not hide what is behind them."""
+    log = unmaintained(tmp_path)
+    grow(log, "t", 4)
+    log.maintenance.snapshot()
+    grow(log, "u", 80)
+    first, end = log.state.seq - 76, log.state.seq
+    for seq in range(first, end):
+        path = tmp_path / paths.entry(seq, log.state.entries_per_folder)
+        path.rename(f"{path}.aside")
+    store = PosixStore(tmp_path)
+    store.requests_are_free = False
+    with pytest.raises(
+        CorruptRecordError, match=f"{first}.avro and the entries up to .*{end - 1}.avro are missing"
+    ):
+        Log.open(store, FakeClock(), Retry(deadline_s=5))
+    found: list[Finding] = []
+    assert not verify(tmp_path, found.append).is_sound
+    assert next(one.name for one in found if one.verdict is Verdict.WRONG) == paths.entry(first)
 
 
 def test_the_last_entry_may_be_missing(tmp_path):

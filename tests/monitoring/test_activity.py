@@ -58,7 +58,8 @@ def test_the_first_look_has_no_rates(log):
     write(log, 3)
     look = Watch(log).look()
     assert (look.seq, look.log_id, look.window_s) == (log.state.seq, log.log_id, 0)
-    assert (look.entries_per_s, look.records_per_s, look.bytes_per_s) == (0, 0, 0)
+    assert (look.entries_per_s, look.records_per_s, look.bytes_per_s) == (None, None, None)
+    assert {(topic.records_per_s, topic.bytes_per_s) for topic in look.topics} == {(None, None)}
     assert [(topic.name, topic.partitions, topic.offsets) for topic in look.topics] == [
         ("t", 2, 3),
         ("u", 1, 0),

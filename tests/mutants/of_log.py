@@ -241,8 +241,8 @@ MUTANTS = (
     Mutant(
         "gap-next-to-the-end",
         "spark_eos/log/commit/gaps.py",
-        "    for seq in range(end + 2, end + (_LOOK_BEYOND if store.requests_are_free else 3)):",
-        "    for seq in range(end + 3, end + (_LOOK_BEYOND if store.requests_are_free else 3)):",
+        "    for seq in range(end + 2, end + _LOOK_BEYOND):",
+        "    for seq in range(end + 3, end + _LOOK_BEYOND):",
         "a log without its last entry but one opens as if it ended there",
         ("tests/log/test_divergence.py",),
     ),
@@ -257,8 +257,8 @@ MUTANTS = (
     Mutant(
         "gap-behind-entry-0",
         "spark_eos/log/commit/gaps.py",
-        "    if end < state.snapshot_interval:\n",
-        "    if False:\n",
+        "    if end < state.snapshot_interval or not store.requests_are_free:\n",
+        "    if not store.requests_are_free:\n",
         "a copy that has lost its only snapshot opens as an empty log",
         ("tests/log/test_divergence.py",),
     ),

@@ -40,8 +40,10 @@ def size_text(size: float | None) -> str:
     return text_of(size) if size else "0"
 
 
-def rate_text(per_s: float) -> str:
+def rate_text(per_s: float | None) -> str:
     """How many in a second: ``0``, ``0.3``, ``12``, ``4.5 k``."""
+    if per_s is None:
+        return NOTHING
     if per_s < 9.95:
         return f"{per_s:.1f}" if per_s >= 0.05 else "0"
     for unit in ("", " k", " M", " G"):

@@ -229,6 +229,9 @@ class EncryptedStore(EncryptingStore):
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         return self.inner.list(prefix)
 
+    def next_name(self, prefix: str, after: str) -> str | None:
+        return self.inner.next_name(prefix, after)
+
     def ensure_durable(self, name: str) -> None:
         self.inner.ensure_durable(name)
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
-from spark_eos.errors import CorruptRecordError, DivergedLogError, EosLogError
+from spark_eos.errors import CorruptRecordError, DivergedLogError, EosLogError, ObjectNotFoundError
 from spark_eos.errors.hidden import safe_url
 from spark_eos.extensions.metrics.debt import Snapshots, garbage
 from spark_eos.extensions.metrics.entry_counts import EntryCounts
@@ -177,7 +177,11 @@ class LogWatch:
             yield point("eoslog.disk.size", fuller.total, self.label)
 
     def _first_entry(self) -> Hashable | None:
-        return self.store.identity(paths.entry(0))
+        """Of a log that is gone no file: opening it again says what is there."""
+        try:
+            return self.store.identity(paths.entry(0))
+        except ObjectNotFoundError:
+            return None
 
     def _is_there(self) -> bool:
         """Whether the first entry is still the same file: where that costs no request, it is asked each time."""

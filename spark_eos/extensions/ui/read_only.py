@@ -64,6 +64,10 @@ class ReadOnlyStore(NoWrites):
         self._count("list")
         return self._inner.list(prefix)
 
+    def next_name(self, prefix: str, after: str) -> str | None:
+        self._count("list")
+        return self._inner.next_name(prefix, after)
+
     def ensure_durable(self, name: str) -> None:
         self._inner.ensure_durable(name)
 

@@ -20,7 +20,7 @@ from spark_eos.storage import Store
 _LOG = logging.getLogger(__name__)
 
 _LOOK_BEYOND = 16
-"""In a folder, so many slots after the end are looked at: each costs a system call."""
+"""A writer in a folder looks at so many slots after the end, by a system call each; all others list what is there."""
 
 
 def check_no_gap(store: Store, state: State, follow: Callable[[], State], clock: Clock, retry: Retry) -> None:
@@ -50,22 +50,27 @@ def check_no_gap(store: Store, state: State, follow: Callable[[], State], clock:
         attempt += 1
 
 
-def listed_beyond(store: Store, end: int) -> int | None:
-    """The first entry that is listed behind the one after entry ``end``; None if there is no gap.
-
-    It is for logs without a snapshot. A new one has few entries to list. One that has lost its snapshot may have lost
-    all names before it, too: then only entry 0 and the entries after the snapshot are left, and it looks empty.
-    """
-    seqs = (paths.entry_seq(info.name) for info in store.list(paths.ENTRIES))
-    return min((seq for seq in seqs if seq is not None and seq > end + 1), default=None)
+def listed_beyond(store: Store, end: int, per_folder: int) -> int | None:
+    """The first entry that is listed behind the one after entry ``end``; None if there is no gap."""
+    name = store.next_name(paths.ENTRIES, paths.entry(end + 1, per_folder))
+    while name is not None:
+        seq = paths.entry_seq(name)
+        if seq is not None and seq > end + 1:
+            return seq
+        name = store.next_name(paths.ENTRIES, name)
+    return None
 
 
 def _beyond(store: Store, state: State) -> int | None:
-    """An entry that is there though the one after the end is not. In an old log one request asks for the next one."""
+    """An entry that is there though the one after the end is not.
+
+    A log without a snapshot is listed in a folder, too: it has few entries, or it has lost its snapshot, and may have
+    lost all names before it. Then only entry 0 and the entries after the snapshot are left, and it looks empty.
+    """
     end = state.seq
-    if end < state.snapshot_interval:
-        return listed_beyond(store, end)
-    for seq in range(end + 2, end + (_LOOK_BEYOND if store.requests_are_free else 3)):
+    if end < state.snapshot_interval or not store.requests_are_free:
+        return listed_beyond(store, end, state.entries_per_folder)
+    for seq in range(end + 2, end + _LOOK_BEYOND):
         with suppress(ObjectNotFoundError):
             store.size(paths.entry(seq, state.entries_per_folder))
             return seq

@@ -23,9 +23,6 @@ from spark_eos.protocol.rules.sealing import is_boundary
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import Store
 
-_LOOK_BEYOND = 64
-"""Missing entries in a row that are noticed as such, and not taken for the end of the log."""
-
 _FROM_A_COPY = "put it back from a copy of the log; what it held is not written anywhere else"
 
 _BROUGHT_BACK = (
@@ -65,7 +62,7 @@ class Chain:
         """The state after the last entry that could be applied. Raises `NotALogError`."""
         stored = self._snapshots()
         self._per_folder = self._folder_size(stored)
-        self._end = self._find_end(max(stored, default=0), has_snapshot=bool(stored))
+        self._end = self._find_end(max(stored, default=0))
         if self._is_closing(self._end):
             self._notes.add(
                 Verdict.NOTE,
@@ -125,7 +122,7 @@ class Chain:
             raise not_a_log(self._store)
         return 0
 
-    def _find_end(self, low: int, *, has_snapshot: bool) -> int:
+    def _find_end(self, low: int) -> int:
         """The last entry that is there, as of now."""
         while True:
             step = 1
@@ -135,8 +132,7 @@ class Chain:
             while high - low > 1:
                 middle = (low + high) // 2
                 low, high = (middle, high) if self._exists(middle) else (low, middle)
-            beyond = (low + gap for gap in range(2, _LOOK_BEYOND) if self._exists(low + gap))
-            later = next(beyond, None) if has_snapshot else listed_beyond(self._store, low)
+            later = listed_beyond(self._store, low, self._per_folder)
             if later is None:
                 return low
             low = later

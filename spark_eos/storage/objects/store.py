@@ -187,12 +187,18 @@ class ObjectStore(Store):
         check_prefix(prefix)
         return self._list(prefix)
 
-    def _list(self, prefix: str) -> Iterator[ObjectInfo]:
+    def next_name(self, prefix: str, after: str) -> str | None:
+        if not self._location.lists_in_order:
+            return super().next_name(prefix, after)
+        check_prefix(prefix)
+        return next((info.name for info in self._list(prefix, after)), None)
+
+    def _list(self, prefix: str, after: str = "") -> Iterator[ObjectInfo]:
         start = len(self._prefix)
         # The library lists folders only.
         folder = (self._prefix + self._escaped(prefix)).rpartition("/")[0]
         pages: Any = None
-        last: str | None = None
+        last = self._prefix + self._escaped(after) if after else None
         # What was given, where a list that was interrupted cannot go on behind the last name.
         paths: set[str] | None = None if self._location.lists_in_order else set()
 

@@ -24,7 +24,7 @@ from spark_eos.maintenance.rolling import TAIL_ROWS, Roller
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.monitoring import members, register
 from spark_eos.monitoring.sizes import Sizes
-from spark_eos.monitoring.status import Space
+from spark_eos.monitoring.status import Space, status_of
 from spark_eos.protocol.actions import CreateTopic, JoinGroup
 from spark_eos.storage import MemoryStore, Settings, open_store
 from spark_eos.testing import FaultyStore
@@ -450,8 +450,9 @@ def test_a_log_that_is_removed_and_another_one_in_its_place(tmp_path):
     assert ("topic.offsets", "first") in world.look()
     Path(url).rename(f"{url}-away")
     found = world.look()
-    assert (found["up",], found["look.errors", "OBJECT_NOT_FOUND"]) == (0, 1)
-    assert world.look()["look.errors", "OBJECT_NOT_FOUND"] == 2
+    assert status_of(url).troubles[0].name == "NOT_A_LOG"
+    assert (found["up",], found["look.errors", "NOT_A_LOG"]) == (0, 1)
+    assert world.look()["look.errors", "NOT_A_LOG"] == 2
     send(Log.create(url), "second")
     found = world.look()
     assert found["up",] == 1

@@ -13,6 +13,7 @@ from spark_eos import Admin, Log, Producer, TopicPartition
 from spark_eos.errors import ProducerFencedError, StoreUnavailableError
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.security import COOKIE, Access, new_token
+from spark_eos.maintenance.maintain import size_text
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import FaultyStore
 from tests.extensions.ui.browsing import in_chromium, opened, served
@@ -116,6 +117,12 @@ def test_what_a_person_sees_while_the_log_is_written_to(open_page):
     page.get_by_role("cell", name=HOSTILE).first.wait_for()
     assert page.evaluate("window.hacked") is None
     assert "SCRIPT" not in page.url
+
+
+def test_sizes_read_as_in_a_terminal(open_page):
+    sizes = [0, 1, 999, 1000, 1024, 3_449_000, 2_000_000_000, 50_000_000_000_000]
+    script = "sizes => import('/static/js/dom.js').then((dom) => sizes.map(dom.size))"
+    assert open_page().evaluate(script, sizes) == [*map(size_text, sizes)]
 
 
 @pytest.mark.deep

@@ -377,7 +377,9 @@ def test_json(log_url, capsys):
     assert main(["top", log_url, "--json", "--count", "2", "--interval", "0.1"]) == 0
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert (first["window_s"], second["seq"]) == (0, first["seq"])
+    assert (first["records_per_s"], first["topics"][0]["records_per_s"]) == (None, None)
     assert second["window_s"] > 0
+    assert (second["records_per_s"], second["topics"][0]["records_per_s"]) == (0, 0)
     assert second["lags"][0]["records"] == 2
     assert second["transactions"][0]["partitions"] == [
         {"topic": "orders", "partition": 0, "first_offset": 3, "offsets": 1}

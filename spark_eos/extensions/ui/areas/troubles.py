@@ -35,6 +35,7 @@ _VIEWS = {
     "clock": "health",
     "disk full": "storage",
     "little space": "storage",
+    "read-only": "storage",
     "damage": "health",
     "no backup": "health",
     "no verify": "health",

@@ -110,7 +110,7 @@ def _topic_cells(topic: TopicActivity) -> tuple[str, ...]:
 
 
 def _bytes_rate(topic: TopicActivity) -> str:
-    return f"{size_text(topic.bytes_per_s)}/s" if topic.bytes_per_s else "0"
+    return f"{size_text(topic.bytes_per_s)}/s" if topic.bytes_per_s else rate_text(topic.bytes_per_s)
 
 
 # -- Transactions -----------------------------------------------------------------------------------
@@ -161,8 +161,8 @@ PANES = (
         "Topics",
         lambda look, _: look.topics,
         {
-            "records/s": lambda topic: (-topic.records_per_s, -topic.offsets, topic.name),
-            "bytes/s": lambda topic: (-topic.bytes_per_s, -topic.offsets, topic.name),
+            "records/s": lambda topic: (-(topic.records_per_s or 0), -topic.offsets, topic.name),
+            "bytes/s": lambda topic: (-(topic.bytes_per_s or 0), -topic.offsets, topic.name),
             "offsets": lambda topic: (-topic.offsets, topic.name),
             "offsets held back": lambda topic: (-topic.held_back, topic.name),
             "name": lambda topic: topic.name,

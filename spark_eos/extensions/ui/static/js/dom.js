@@ -149,12 +149,14 @@ export function duration(ms) {
   return seconds < 172800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} days`;
 }
 export function size(bytes) {
+  // As size_text in spark_eos/maintenance/maintain.py: the same thing has the same size in a terminal.
   let value = bytes;
-  for (const unit of ["B", "KiB", "MiB", "GiB"]) {
-    if (value < 1024) return `${unit === "B" ? value : value.toFixed(1)} ${unit}`;
-    value /= 1024;
+  if (Math.round(value) === 1) return "1 byte";
+  for (const unit of ["bytes", "kB", "MB", "GB"]) {
+    if (value < 1000) return `${value.toFixed(unit === "bytes" ? 0 : 1)} ${unit}`;
+    value /= 1000;
   }
-  return `${value.toFixed(1)} TiB`;
+  return `${value.toFixed(1)} TB`;
 }
 
 function svg(tag, attributes, ...children) {
