@@ -208,7 +208,11 @@ class PosixStore(Store):
         check_prefix(prefix)
         return self._list(prefix)
 
-    def _list(self, prefix: str) -> Iterator[ObjectInfo]:
+    def next_name(self, prefix: str, after: str) -> str | None:
+        check_prefix(prefix)
+        return min((info.name for info in self._list(prefix, after)), default=None)
+
+    def _list(self, prefix: str, after: str = "") -> Iterator[ObjectInfo]:
         if prefix.startswith(f"{TEMP_FOLDER}/"):
             return
         folders = [prefix[: prefix.rfind("/") + 1]]
@@ -216,14 +220,12 @@ class PosixStore(Store):
             folder = folders.pop()
             path = os.path.join(self.root, folder)
             with translated("list", path):
-                children = [*_scan(path)]
+                children = [*_scan(path, folder, prefix, after)]
             for name, size in children:
-                if not (folder + name).startswith(prefix):
-                    continue
                 if size is not None:
-                    yield ObjectInfo(folder + name, size)
-                elif folder + name != TEMP_FOLDER:
-                    folders.append(f"{folder}{name}/")
+                    yield ObjectInfo(name, size)
+                elif name != TEMP_FOLDER:
+                    folders.append(f"{name}/")
 
     # -- Remove and replace -----------------------------------------------------------------------------
 
@@ -345,17 +347,21 @@ def _object_size(status: os.stat_result, path: str) -> int:
     return status.st_size
 
 
-def _scan(folder: str) -> Iterator[tuple[str, int | None]]:
-    """Files with their sizes and folders with None; nothing if ``folder`` is not there (any more)."""
-    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+def _scan(path: str, folder: str, prefix: str, after: str) -> Iterator[tuple[str, int | None]]:
+    """What is in the folder at ``path`` whose name begins with ``prefix``: files behind ``after`` and their sizes.
+
+    Folders come with None. Nothing if ``path`` is not there (any more).
+    """
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(path) as entries:
         for entry in entries:
-            if not is_legal_name(entry.name):  # not of this project
+            name = folder + entry.name
+            if not name.startswith(prefix) or not is_legal_name(entry.name):  # not of this project
                 continue
             if entry.is_dir(follow_symlinks=False):
-                yield entry.name, None
-            elif entry.is_file(follow_symlinks=False):
+                yield name, None
+            elif name > after and entry.is_file(follow_symlinks=False):
                 with suppress(FileNotFoundError):
-                    yield entry.name, entry.stat().st_size
+                    yield name, entry.stat().st_size
 
 
 def _name_taken(path: str) -> EosLogError:
