@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import spark_eos
-from spark_eos import errors
+from spark_eos import errors, testing
 
 __all__ = ["doctests_of", "problems", "public_objects", "sections"]
 
@@ -60,9 +60,9 @@ def told_elsewhere(text: str) -> dict[str, str]:
     if reference is None:
         return {}
     name, part = reference.groups()
-    thing = getattr(spark_eos, name, None)
+    thing = getattr(spark_eos, name, None) or getattr(testing, name, None)
     text = inspect.getdoc(getattr(thing, part, None) if part else thing)
-    return sections(text) if text else {}
+    return {**told_elsewhere(text), **sections(text)} if text else {}
 
 
 def problems_of_call(function: Any, text: str, *, with_result: bool = True) -> Iterator[str]:

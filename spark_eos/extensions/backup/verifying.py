@@ -52,36 +52,7 @@ def verify_backups(
 ) -> Verified:
     """Read all that backups need, compare it with its checksums, and verify the log that each of them makes.
 
-    Parameters
-    ----------
-    repository
-        Where the backups are.
-    found
-        Called with each finding.
-    names
-        Names or ids of backups. None: all.
-    quick
-        Only that all is there and as long as it should be.
-    progress
-        Called with what is done, how many are done, and of how many.
-    settings
-        Settings of the repository's object store.
-
-    Returns
-    -------
-    Verified
-        Which backups are whole.
-
-    Examples
-    --------
-    >>> from spark_eos import Log
-    >>> from spark_eos.extensions.backup.backing_up import backup_log
-    >>> from spark_eos.extensions.backup.verifying import verify_backups
-    >>> from spark_eos.storage import MemoryStore
-    >>> log, repository = Log.create(MemoryStore()), MemoryStore()
-    >>> _ = backup_log(log.store, repository, name="monday")
-    >>> verify_backups(repository, print).whole
-    ('monday',)
+    Without names it is all backups. ``quick``: only that all is there and as long as it should be.
     """
     store = repository if isinstance(repository, Store) else open_store(repository, settings)
     opened = Repository.open(store)

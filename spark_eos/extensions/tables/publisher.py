@@ -120,27 +120,7 @@ class Publisher:
         self._epoch: int | None = None
 
     def publish(self, *, rebuild: bool = False) -> Published:
-        """Make the tables stand for the newest entry of the log. Nothing is written if they do so already.
-
-        Parameters
-        ----------
-        rebuild
-            Make the tables from nothing. Their own histories begin again.
-
-        Returns
-        -------
-        Published
-            The newest version, and whether this call has made it.
-
-        Raises
-        ------
-        ProducerFencedError
-            Another publisher has taken over.
-        SchemaMismatchError
-            A topic has a column that the format does not have.
-        ConfigError
-            The table of another program is in the place of one.
-        """
+        """As `Tables.publish`."""
         publication = self._publication()
         self._log.end_overdue()
         self._check_schemas(publication)

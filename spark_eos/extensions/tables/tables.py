@@ -207,7 +207,7 @@ class Tables(AdminBase):
     def publish(self, name: str, *, rebuild: bool = False, tell: Tell = lambda _: None) -> Published:
         """Make the tables of a publication stand for the newest entry of the log.
 
-        It may be killed at any moment: the next call finishes what was begun.
+        Nothing is written if they do so already. It may be killed at any moment: the next call finishes what was begun.
 
         Parameters
         ----------
@@ -227,6 +227,8 @@ class Tables(AdminBase):
         ------
         ProducerFencedError
             Another publisher has taken over.
+        SchemaMismatchError
+            A topic has a column that the format does not have.
         ConfigError
             The table of another program is in the place of one.
         """
