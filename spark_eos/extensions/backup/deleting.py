@@ -29,25 +29,17 @@ GIVE_UP_S = 3600.0
 
 @dataclass(frozen=True)
 class Freed:
-    """What was done.
-
-    Attributes
-    ----------
-    deleted
-        The backups that were deleted.
-    given_up
-        The ids of backups that had died.
-    files, bytes
-        Files that no backup needed, and their bytes.
-    running
-        Backups that are under way: while there are any, nothing is freed.
-    """
+    """What was done."""
 
     deleted: tuple[Backup, ...]
+    """The backups that were deleted."""
     given_up: tuple[str, ...]
+    """The ids of backups that had died."""
     files: int
     bytes: int
+    """Files that no backup needed, and their bytes."""
     running: int
+    """Backups that are under way: while there are any, nothing is freed."""
 
 
 def delete_backups(

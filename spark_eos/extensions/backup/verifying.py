@@ -25,20 +25,14 @@ _LOST = "restore from another backup, and delete this object: this backup is los
 
 @dataclass(frozen=True)
 class Verified:
-    """What was found.
-
-    Attributes
-    ----------
-    whole, damaged
-        The names of backups that can be restored, and of those that cannot.
-    files, bytes
-        Objects that were compared with their checksums, and their bytes.
-    """
+    """What was found."""
 
     whole: tuple[str, ...]
     damaged: tuple[str, ...]
+    """The names of backups that can be restored, and of those that cannot."""
     files: int
     bytes: int
+    """Objects that were compared with their checksums, and their bytes."""
 
 
 def verify_backups(
