@@ -51,30 +51,20 @@ Tell = Callable[[str], None]
 
 
 class Published(NamedTuple):
-    """The newest version of the tables of a publication: its number, the entry that it stands for, and the time of it.
-
-    Attributes
-    ----------
-    publication
-        The name of the publication.
-    sequence
-        The number of the version, from 1 on; 0: nothing has been published.
-    entry
-        The log entry that the version stands for.
-    timestamp_ms
-        The time of that entry.
-    versions
-        By topic the version of its table in the table's own format.
-    is_new
-        Whether this call has made the version. False: the tables were up to date.
-    """
+    """The newest version of the tables of a publication, and what it stands for."""
 
     publication: str
+    """The name of the publication."""
     sequence: int
+    """The number of the version, from 1 on; 0: nothing has been published."""
     entry: int
+    """The log entry that the version stands for."""
     timestamp_ms: int
+    """The time of that entry."""
     versions: Mapping[str, int]
+    """By topic the version of its table in the table's own format."""
     is_new: bool
+    """Whether this call has made the version. False: the tables were up to date."""
 
 
 class Publisher:
