@@ -62,7 +62,10 @@ def told_elsewhere(text: str) -> dict[str, str]:
     name, part = reference.groups()
     thing = getattr(spark_eos, name, None) or getattr(testing, name, None)
     text = inspect.getdoc(getattr(thing, part, None) if part else thing)
-    return {**told_elsewhere(text), **sections(text)} if text else {}
+    if not text:
+        return {}
+    told, told_further = sections(text), told_elsewhere(text)
+    return {title: told.get(title, "") + told_further.get(title, "") for title in (*told, *told_further)}
 
 
 def problems_of_call(function: Any, text: str, *, with_result: bool = True) -> Iterator[str]:

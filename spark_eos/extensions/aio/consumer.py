@@ -18,16 +18,11 @@ from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
 
 class AIOConsumer(AIOPartitions):
-    """A `Consumer` for asyncio, with the calls of aiokafka's: no call blocks the event loop.
+    """A `Consumer` for asyncio, with the calls of aiokafka's: no call blocks the event loop. It is made as `Consumer`.
 
     ``async for record in consumer`` gives one record after the other. A task may be cancelled in any call: no record is
     passed over, and a commit is made whole or not at all. `seek`, `pause`, `assign`, `subscribe` and their like take
     effect in the order of the calls, and return a future that may be awaited.
-
-    Parameters
-    ----------
-    url, config, **settings
-        As of `Consumer`.
 
     Examples
     --------

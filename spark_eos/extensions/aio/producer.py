@@ -23,15 +23,10 @@ from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
 
 class AIOProducer(KafkasCalls):
-    """A `Producer` for asyncio, with the calls of aiokafka's: no call blocks the event loop.
+    """A `Producer` for asyncio, with the calls of aiokafka's: no call blocks the event loop. It is made as `Producer`.
 
     A task may be cancelled in any call: the call is then made whole or not at all. A commit that was cancelled while it
     was being made may have committed; the next call waits for its end.
-
-    Parameters
-    ----------
-    url, config, **settings
-        As of `Producer`.
 
     Examples
     --------
