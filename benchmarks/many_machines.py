@@ -25,8 +25,8 @@ from spark_eos.protocol.state import State
 from spark_eos.storage import Data
 from spark_eos.storage.group_channel import GroupChannel
 from spark_eos.storage.memory import MemoryStore
-from spark_eos.testing.latency import Latency
 from spark_eos.testing.wrapped_store import WrappedStore
+from verification.latency import Latency
 from verification.no_threads import StillThread
 from verification.simulator.clock import SimulatedClock
 from verification.simulator.group_channel import Place, SimulatedGroupChannel

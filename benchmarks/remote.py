@@ -1,6 +1,6 @@
 """Many writers on a log as far away as an object store: ``python -m benchmarks.remote``, or `scripts/bench-latency`.
 
-Each request takes as long as S3's (`spark_eos.testing.latency`), drawn by a seed, on a store in memory; what is
+Each request takes as long as S3's (`verification.latency`), drawn by a seed, on a store in memory; what is
 measured is therefore how requests are arranged, and not this machine, which mostly sleeps.
 """
 
@@ -17,8 +17,8 @@ from typing import NamedTuple
 from spark_eos import Admin, Producer
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
-from spark_eos.testing.latency import Latency
-from spark_eos.testing.remote_store import RemoteStore
+from verification.latency import Latency
+from verification.remote_store import RemoteStore
 
 COUNTS = (1, 4, 16)
 BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"

@@ -15,7 +15,7 @@ from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
 from spark_eos.log import paths
 from spark_eos.protocol.encoding.snapshots import encode_snapshot
 from spark_eos.storage.memory import MemoryStore
-from spark_eos.testing.remote_store import RemoteStore
+from verification.remote_store import RemoteStore
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/guide/sizing.md"
 BEGIN = "<!-- Written by scripts/sizing_page.py: {}. Do not edit. -->"

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from spark_eos import errors
+import spark_eos
+from spark_eos import errors, testing
 
 __all__ = ["doctests_of", "problems", "public_objects", "sections"]
 
@@ -49,24 +50,45 @@ def raised(function: Any) -> set[str]:
     return names & {*errors.__all__}
 
 
+ELSEWHERE = re.compile(r"\b[Aa]s\s+`(\w+)(?:\.(\w+))?`")
+"""Where the rest of a call is documented: what is the same is written once."""
+
+
+def told_elsewhere(text: str) -> dict[str, str]:
+    """The sections of the public call that a docstring refers to before its first section."""
+    reference = ELSEWHERE.search(sections(text)[""])
+    if reference is None:
+        return {}
+    name, part = reference.groups()
+    thing = getattr(spark_eos, name, None) or getattr(testing, name, None)
+    text = inspect.getdoc(getattr(thing, part, None) if part else thing)
+    if not text:
+        return {}
+    told, told_further = sections(text), told_elsewhere(text)
+    return {title: told.get(title, "") + told_further.get(title, "") for title in (*told, *told_further)}
+
+
 def problems_of_call(function: Any, text: str, *, with_result: bool = True) -> Iterator[str]:
     """What the docstring of a function, or of the class whose ``__init__`` it is, lacks or has too much."""
-    found = sections(text)
+    found, elsewhere = sections(text), told_elsewhere(text)
     signature = inspect.signature(function)
     wanted = {name for name in signature.parameters if name not in {"self", "cls"}}
     told = entries(found.get("Parameters", ""))
-    yield from (f"no parameter {name}" for name in sorted(wanted - told))
+    told_in_all = told | entries(elsewhere.get("Parameters", ""))
+    yield from (f"no parameter {name}" for name in sorted(wanted - told_in_all))
     yield from (f"a parameter {name} that is not there" for name in sorted(told - wanted))
-    gives = signature.return_annotation not in {None, "None", "NoReturn", inspect.Signature.empty}
-    if with_result and gives and not {"Returns", "Yields"} & {*found}:
+    gives = signature.return_annotation not in NOTHING
+    if with_result and gives and not {"Returns", "Yields"} & {*found, *elsewhere}:
         yield "no Returns"
     if not gives and "Returns" in found:
         yield "Returns, though it returns nothing"
     told = entries(found.get("Raises", ""))
-    yield from (f"no {name} in Raises" for name in sorted(raised(function) - told))
+    told_in_all = told | entries(elsewhere.get("Raises", ""))
+    yield from (f"no {name} in Raises" for name in sorted(raised(function) - told_in_all))
     yield from (f"an error {name} that is not there" for name in sorted(told - {*errors.__all__, *OTHERS}))
 
 
+NOTHING = {None, "None", "NoReturn", "asyncio.Future[None]", inspect.Signature.empty}
 OTHERS = {"AssertionError", "CrashPointsError"}
 
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from spark_eos.testing.processes import environment
+from verification.processes import environment
 
 TESTS = Path(__file__).parent
 

@@ -110,6 +110,10 @@ class Documented:
         self.a = a
 
 
+def pause(*partitions) -> None:
+    """Leave partitions out. As `Consumer.pause`."""
+
+
 def test_what_is_documented_passes():
     assert problems("f", documented) == []
     assert problems("C", Documented) == []
@@ -150,3 +154,17 @@ def test_a_method_without_a_docstring_is_found(monkeypatch):
 def test_an_error_names_its_code(monkeypatch):
     monkeypatch.setattr(errors.ConfigError, "__doc__", "Wrong.")
     assert problems("e", errors.ConfigError) == ["e: no code: it is CONFIG"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("Consumer.pause", "Consumer.stop", "no parameter partitions"),
+        ("Consumer.pause", "Consumer.paused", "no parameter partitions"),
+        ("As `Consumer.pause`", "Pauses", "no parameter partitions"),
+    ],
+)
+def test_what_is_told_elsewhere_is_told_there(monkeypatch, old, new, problem):
+    assert problems("pause", pause) == []
+    monkeypatch.setattr(pause, "__doc__", pause.__doc__.replace(old, new))
+    assert problems("pause", pause) == [f"pause: {problem}"]

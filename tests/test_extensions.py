@@ -15,8 +15,8 @@ import pytest
 from spark_eos import extending
 from spark_eos.errors import ConfigError
 from spark_eos.extending import Extension
-from spark_eos.testing.processes import environment
 from tests import starting
+from verification.processes import environment
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "spark_eos/extensions"

@@ -18,7 +18,7 @@ from benchmarks.rows import table
 from spark_eos import Admin, Log, Producer
 from spark_eos.extensions.backup.backing_up import backup_log
 from spark_eos.storage import Data, Upload, open_store
-from spark_eos.testing.remote_store import RemoteStore
+from verification.remote_store import RemoteStore
 
 TITLE = "Growth of backups"
 

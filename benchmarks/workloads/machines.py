@@ -13,7 +13,7 @@ TITLE = "Many machines, simulated"
 TEXT = """
 Ten processes on each machine commit one small request after the other to one log in an object store. The commit loops
 are the real ones. Store, network and time are simulated: each request takes as long as S3's
-(`spark_eos.testing.latency`), the way between two machines 1 ms, and the leader 1 ms for each hand-over. **The
+(`verification.latency`), the way between two machines 1 ms, and the leader 1 ms for each hand-over. **The
 processor is not simulated**: to decode and to apply an entry takes no time, so that the figures say how requests are
 arranged. What the busiest process, the leader, takes of the real processor is a figure of its own, without its part in
 HTTPS: a second of it for each second is the limit. *Each machine for itself*: group commit without `machines.listen`.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -30,15 +30,19 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-def seconds_of(text: str) -> float:
-    """A number of seconds as an option has it."""
+def seconds(description: str) -> Any:
+    """An option that takes a number of seconds. Its text says the default, if there is one."""
+    return typer.Option(parser=_seconds_of, metavar="SECONDS", help=description, show_default=False)
+
+
+def _seconds_of(text: str) -> float:
     try:
-        seconds = float(text)
+        number = float(text)
     except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
+        number = -1.0
+    if not 0 <= number < float("inf"):
         raise typer.BadParameter(f"{text} is not a number of seconds")
-    return seconds
+    return number
 
 
 def _steps_of(incomplete: str) -> list[str]:
@@ -49,12 +53,7 @@ def _steps_of(incomplete: str) -> list[str]:
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
 _MinAge = Annotated[
     float,
-    typer.Option(
-        parser=seconds_of,
-        metavar="SECONDS",
-        help="Refuse writers that started earlier than this and have not committed (default: a day).",
-        show_default=False,
-    ),
+    seconds("Refuse writers that started earlier than this and have not committed (default: a day)."),
 ]
 
 
@@ -63,11 +62,7 @@ def maintain(
     url: Url,
     watch: Annotated[
         float | None,
-        typer.Option(
-            parser=seconds_of,
-            metavar="SECONDS",
-            help="Run a pass every so many seconds, until it is stopped.",
-        ),
+        seconds("Run a pass every so many seconds, until it is stopped."),
     ] = None,
     only: Annotated[
         list[str] | None,
@@ -83,11 +78,7 @@ def maintain(
     ] = False,
     delete_names: Annotated[
         float | None,
-        typer.Option(
-            parser=seconds_of,
-            metavar="SECONDS",
-            help="Delete the names of retired entries after so long, at least a day (default: never).",
-        ),
+        seconds("Delete the names of retired entries after so long, at least a day (default: never)."),
     ] = None,
     dry_run: _DryRun = False,
     min_age: _MinAge = MIN_AGE_S,
@@ -241,7 +232,7 @@ def _place(text: str) -> tuple[TopicPartition, int]:
 # -- Stopping -------------------------------------------------------------------------------------------
 
 
-class _Stop:
+class Stop:
     """Set by Ctrl-C and SIGTERM. What is being done is finished first; a second Ctrl-C ends it at once."""
 
     def __init__(self) -> None:
@@ -257,9 +248,9 @@ class _Stopped(BaseException):
 
 
 @contextmanager
-def stoppable() -> Iterator[_Stop]:
+def stoppable() -> Iterator[Stop]:
     """Within it, Ctrl-C and SIGTERM end the command between two steps."""
-    stop = _Stop()
+    stop = Stop()
     try:
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     except ValueError:  # Not the main thread: the caller ends it.
@@ -276,7 +267,7 @@ def stoppable() -> Iterator[_Stop]:
             signal.signal(number, handler)
 
 
-def teller(stop: _Stop, progress: Progress) -> Callable[[str], None]:
+def teller(stop: Stop, progress: Progress) -> Callable[[str], None]:
     """Shows what is done now, unless the command has to end."""
 
     def tell(text: str) -> None:
@@ -287,14 +278,14 @@ def teller(stop: _Stop, progress: Progress) -> Callable[[str], None]:
     return tell
 
 
-def until_stopped(stop: _Stop) -> NoReturn:
+def until_stopped(stop: Stop) -> NoReturn:
     """Wait until the command has to end."""
     while stop.signal is None:
         time.sleep(0.2)
     raise _Stopped
 
 
-def sleep(seconds: float, stop: _Stop, progress: Progress) -> None:
+def sleep(seconds: float, stop: Stop, progress: Progress) -> None:
     """Wait for the next pass, unless the command has to end."""
     end = time.monotonic() + seconds
     while True:

@@ -39,27 +39,21 @@ def read_duckdb(
 ) -> duckdb.DuckDBPyRelation:
     """Read all committed records of a topic in DuckDB, at the speed of Parquet where ``maintain`` has sealed them.
 
-    The rows and columns are those of `read_arrow` at the moment of this call, times in microseconds. DuckDB reads the
-    sealed files of a log in a folder by itself; to their reader it hands the columns and filters of a query. What it
-    cannot read so is read as by `read_arrow`. What writers and ``maintain`` do later does not change the result. Files
-    that the log no longer needs stay for ``file.delete.delay.ms`` of the topic: a later query fails and names one.
+    Arguments and errors are as `read_arrow` has them; rows and columns, too, at the moment of this call, with times in
+    microseconds. DuckDB reads the sealed files of a log in a folder by itself; to their reader it hands the columns and
+    filters of a query. What it cannot read so is read as by `read_arrow`. What writers and ``maintain`` do later does
+    not change the result. Files that the log no longer needs stay for ``file.delete.delay.ms`` of the topic: a later
+    query fails and names one.
 
     Parameters
     ----------
     connection
         Whose relation it is.
-    log, topic, as_of, columns, whole_transactions, config
-        As in `read_arrow`.
 
     Returns
     -------
     duckdb.DuckDBPyRelation
         The rows. It can be queried any number of times.
-
-    Raises
-    ------
-    ConfigError, UnknownTopicOrPartitionError, InvalidRequestError, NotALogError
-        As `read_arrow`.
 
     Examples
     --------
@@ -100,20 +94,10 @@ def read_polars(
 
     As `read_duckdb`. Polars hands the columns and filters of a query to both parts.
 
-    Parameters
-    ----------
-    log, topic, as_of, columns, whole_transactions, config
-        As in `read_arrow`.
-
     Returns
     -------
     polars.LazyFrame
         The rows. It can be collected any number of times.
-
-    Raises
-    ------
-    ConfigError, UnknownTopicOrPartitionError, InvalidRequestError, NotALogError
-        As `read_arrow`.
 
     Examples
     --------

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from spark_eos.config.compression import AUTO, Codec, level_options
 from spark_eos.config.kafka.transport import kafka_options
-from spark_eos.config.option import Option, Origin, Table, Use
+from spark_eos.config.option import Option, Table, Use
 from spark_eos.config.topic import TOPIC
-from spark_eos.config.values import MAX_COUNT, MAX_INT, Boolean, Callable, Choice, Integer, Text, ValueType
+from spark_eos.config.values import MAX_COUNT, MAX_INT, Boolean, Callable, Choice, Integer, Text
 
 _STREAM: frozenset[Use] = frozenset({"stream sink"})
 _JOB: frozenset[Use] = frozenset({"batch sink"})
@@ -22,18 +22,7 @@ _NAMES = "spark/option_names.py"
 _BATCH = "spark/batch/writer.py"
 
 
-def _option(
-    name: str,
-    type_: ValueType[Any],
-    default: object,
-    doc: str,
-    used_in: str,
-    *,
-    uses: frozenset[Use] = _BOTH,
-    origin: Origin = "Kafka",
-    default_text: str = "",
-) -> Option:
-    return Option(name, type_, default, doc, used_in, origin, uses=uses, default_text=default_text)
+_option = partial(Option, origin="Kafka", uses=_BOTH)
 
 
 TOPIC_OPTIONS = tuple(name for name in TOPIC if not name.startswith("compression."))

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from spark_eos.config.durations import Delay
 from spark_eos.config.isolation import Isolation
 from spark_eos.config.kafka.registry import registry_options
 from spark_eos.config.kafka.transport import kafka_options
-from spark_eos.config.option import Option, Origin, Table, Use
-from spark_eos.config.values import MAX_INT, Boolean, Choice, Integer, Member, Text, ValueType
+from spark_eos.config.option import Option, Table, Use
+from spark_eos.config.values import MAX_INT, Boolean, Choice, Integer, Member, Text
 
 _STREAM: frozenset[Use] = frozenset({"stream source"})
 _BATCH: frozenset[Use] = frozenset({"batch source"})
@@ -28,18 +28,7 @@ _BY_PARTITION = "a time for each partition as JSON"
 _MILLISECONDS = Integer(0)
 
 
-def _option(
-    name: str,
-    type_: ValueType[Any],
-    default: object,
-    doc: str,
-    used_in: str,
-    *,
-    uses: frozenset[Use] = _BOTH,
-    origin: Origin = "Spark",
-    default_text: str = "",
-) -> Option:
-    return Option(name, type_, default, doc, used_in, origin, uses=uses, default_text=default_text)
+_option = partial(Option, origin="Spark", uses=_BOTH)
 
 
 SOURCE = Table(

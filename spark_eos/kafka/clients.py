@@ -79,22 +79,8 @@ class KafkaAdminClient(Admin):
         configs.pop("client_id", None)
         super().__init__(url, **configs)
 
-    def list_partition_offsets(
-        self, topic_partition_specs: Any, isolation_level: str = "read_uncommitted"
-    ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """`Admin.list_offsets`, by kafka-python's name.
-
-        Parameters
-        ----------
-        topic_partition_specs, isolation_level
-            As of `Admin.list_offsets`.
-
-        Returns
-        -------
-        dict of TopicPartition to OffsetAndTimestamp
-            The offsets.
-        """
-        return self.list_offsets(topic_partition_specs, isolation_level)
+    list_partition_offsets = Admin.list_offsets
+    """By kafka-python's name."""
 
     def delete_groups(self, group_ids: Iterable[str]) -> None:
         """Delete groups without members, one after the other. As `Admin.delete_group`.

@@ -65,43 +65,32 @@ class Environment:
 
     The simulator and the explorer run many processes in one thread: they hand in locks and threads of their own, and
     durations that a short run reaches.
-
-    Attributes
-    ----------
-    away_s
-        After so many seconds a process trusts nothing that it finds in the log before it has read the newest snapshot
-        (`spark_eos.log.commit.tail`).
-    names_kept_s
-        Names of retired entries are deleted so many seconds after they were noted as retired, at the earliest
-        (`spark_eos.maintenance.name_deletion`).
-    leader_looks_s
-        The shortest and the longest time between two looks whether the leader of group commit is done, in seconds.
-    lag
-        When a process leaves off applying what others write (`spark_eos.log.commit.lagging`).
-    lock
-        Makes a lock of the commit loop or the tail, by its name (``commit``, ``tail``).
-    thread
-        Makes a thread of a client, as `threading.Thread`.
-    pool
-        Makes the threads that prefetch, by their number and name.
-    decode
-        Reads an entry from its bytes.
-    apply
-        Applies an entry to a state.
-    around_commit
-        Gives the commit call that clients use, from that of the commit loop.
     """
 
     away_s: float = 3600.0
+    """After so many seconds a process trusts nothing that it finds in the log before it has read the newest snapshot
+    (`spark_eos.log.commit.tail`).
+    """
     names_kept_s: float = 24 * 3600.0
+    """Names of retired entries are deleted so many seconds after they were noted as retired, at the earliest
+    (`spark_eos.maintenance.name_deletion`).
+    """
     leader_looks_s: tuple[float, float] = (0.0005, 0.01)
+    """The shortest and the longest time between two looks whether the leader of group commit is done, in seconds."""
     lag: Lag = LAG
+    """When a process leaves off applying what others write (`spark_eos.log.commit.lagging`)."""
     lock: Callable[[str], Lock] = _lock
+    """Makes a lock of the commit loop or the tail, by its name (``commit``, ``tail``)."""
     thread: Callable[..., threading.Thread] = threading.Thread
+    """Makes a thread of a client, as `threading.Thread`."""
     pool: Callable[[int, str], Executor] = ThreadPoolExecutor
+    """Makes the threads that prefetch, by their number and name."""
     decode: Callable[[Data, int, str], Entry] = decode_entry
+    """Reads an entry from its bytes."""
     apply: Callable[[State, Entry], tuple[State, tuple[Outcome, ...]]] = apply_entry
+    """Applies an entry to a state."""
     around_commit: Callable[[Commit], Commit] = _unchanged
+    """Gives the commit call that clients use, from that of the commit loop."""
 
     def started(self, target: Callable[[], None], name: str) -> threading.Thread | None:
         """A thread that does it; None where there is no new one, and the caller does it itself.

@@ -132,14 +132,10 @@ class Log(LogWriter):
     ) -> Log:
         """Create a log, after a probe that the store creates a name only once.
 
+        The other arguments are as `Log.open` has them.
+
         Parameters
         ----------
-        url
-            A path, a URL (``s3://bucket/path``, …), or a `Store`.
-        clock
-            Time and chance.
-        retry
-            How long a store that does not answer is asked again.
         snapshot_interval
             A snapshot may be taken after each this many entries. It never changes.
         entries_per_folder
@@ -149,8 +145,6 @@ class Log(LogWriter):
         settings
             Settings of an object store. With ``data.url`` data files are in a store of their own
             (docs/guide/stores/two-stores.md).
-        environment
-            What the handle takes from its process.
 
         Returns
         -------
@@ -207,26 +201,7 @@ class Log(LogWriter):
         settings: Settings = NO_SETTINGS,
         environment: Environment = PROCESS,
     ) -> Log:
-        """Open a log, or create it if there is none.
-
-        Parameters
-        ----------
-        url
-            A path, a URL (``s3://bucket/path``, …), or a `Store`.
-        clock
-            Time and chance.
-        retry
-            How long a store that does not answer is asked again.
-        settings
-            Settings of an object store.
-        environment
-            What the handle takes from its process.
-
-        Returns
-        -------
-        Log
-            The handle. The errors are those of `open` and `create`.
-        """
+        """Open a log, or create it if there is none. As `Log.open`; the errors are those of `create`, too."""
         store = url if isinstance(url, Store) else open_store(url, settings)
         try:
             return cls.open(store, clock, retry, environment=environment)

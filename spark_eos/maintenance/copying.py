@@ -142,7 +142,7 @@ def copy_log(
     checked = target if keys is None else keys.around(target)
     summary = verify(checked, found, quick=quick, progress=progress)
     if not summary.is_sound:
-        if not _is_there(target, MARK):
+        if not is_there(target, MARK):
             _check_unfinished(target)
         raise CorruptRecordError(
             f"the copy {target.url} is not sound. Run eoslog verify on the log {source.url}; if that is sound, delete "
@@ -164,7 +164,7 @@ def _take(target: Store, mark: bytes, first: pa.Buffer) -> bool:
     marked = _read(target, MARK)
     if marked is None:
         holds_a_log = LogExistsError(f"{target.url} holds a log already: copy into an empty folder or prefix")
-        if _is_there(target, paths.entry(0)) or any(target.list(paths.SNAPSHOTS)):
+        if is_there(target, paths.entry(0)) or any(target.list(paths.SNAPSHOTS)):
             raise holds_a_log
         other = next((info.name for info in target.list("")), None)
         if other is not None:
@@ -172,7 +172,7 @@ def _take(target: Store, mark: bytes, first: pa.Buffer) -> bool:
                 f"{target.url} is not empty (it holds {other!r}): copy into an empty folder or prefix"
             )
         if _created(target, MARK, mark):
-            if _is_there(target, paths.entry(0)):
+            if is_there(target, paths.entry(0)):
                 target.delete(MARK)  # The log was made, and finished, while this process slept.
                 raise holds_a_log
             return False
@@ -208,7 +208,7 @@ def _agree(target: Store, fixed: _Fixed, place: str, clock: Clock) -> Plan:
     head = json.dumps([[name, data.size] for name, data in plan]).encode()
     if _created(target, PLAN, b"\n".join((head, b"".join(map(bytes, (data for _, data in plan)))))):
         # Plans are deleted when there is a first entry, so one that is created later is too late.
-        if _is_there(target, paths.entry(0)):
+        if is_there(target, paths.entry(0)):
             target.delete(PLAN)
         return plan
     return _planned(target) or plan
@@ -247,7 +247,7 @@ def _make_a_log(target: Store, plan: Plan) -> None:
 
 def _check_unfinished(target: Store, *unexpected: str) -> None:
     """Raise `LogExistsError` if another process has finished the same copy: the log there may be in use by now."""
-    if unexpected or _is_there(target, paths.entry(0)):
+    if unexpected or is_there(target, paths.entry(0)):
         raise LogExistsError(
             f"{target.url} holds {min(unexpected, default=paths.entry(0))!r}: another process has made a log there, "
             "while this one made the same copy. Use that log if that process has ended well; else copy into an empty "
@@ -282,7 +282,8 @@ def _read(store: Store, name: str) -> pa.Buffer | None:
         return None
 
 
-def _is_there(store: Store, name: str) -> bool:
+def is_there(store: Store, name: str) -> bool:
+    """Whether there is an object of this name."""
     try:
         store.size(name)
     except ObjectNotFoundError:
@@ -389,7 +390,7 @@ def _copy(source: Store, target: Store, name: str, size: int | None) -> None:
             f"{source.url}/{name} has {actual_size} bytes, not {size}: the log itself is damaged, run eoslog verify "
             f"{source.url}"
         )
-    if _is_there(target, name):
+    if is_there(target, name):
         return
     if actual_size <= _PART:
         _create(target, name, source.read(name))

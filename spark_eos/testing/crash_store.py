@@ -38,18 +38,12 @@ class Trouble(Enum):
 
 
 class Operation(NamedTuple):
-    """One call of the store.
-
-    Attributes
-    ----------
-    operation
-        The name of the method of `Store`.
-    name
-        The name of the object; for ``list`` the prefix.
-    """
+    """One call of the store."""
 
     operation: str
+    """The name of the method of `Store`."""
     name: str
+    """The name of the object; for ``list`` the prefix."""
 
 
 class Crashed(BaseException):

@@ -13,11 +13,11 @@ import pytest
 from spark_eos import Producer
 from spark_eos.errors import StoreFullError
 from spark_eos.log.log import Log
-from spark_eos.testing.processes import RUN, Process, marked
 from tests.starting import command
 from verification.chaos.actors import Actor, Frozen
 from verification.chaos.disk import SmallDisk
 from verification.chaos.nemesis import Nemesis, Scene
+from verification.processes import RUN, Process, marked
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from spark_eos.testing.processes import running
+from verification.processes import running
 
 
 @pytest.mark.deep

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from spark_eos.testing.processes import running
 from tests.extensions.tables.world import World
+from verification.processes import running
 from verification.publishing.checks import Checks
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.log.log import Log
-from spark_eos.testing.processes import running
 from tests.starting import command
+from verification.processes import running
 
 PARTITIONS = 6
 

@@ -25,7 +25,6 @@ from spark_eos.errors import (
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import RaiseStagingFloor
 from spark_eos.testing import Fault
-from spark_eos.testing.processes import running
 from tests.conformance.helpers import (
     ENTRIES,
     append,
@@ -38,6 +37,7 @@ from tests.conformance.helpers import (
 )
 from tests.starting import command
 from tests.tiers import examples
+from verification.processes import running
 
 conformance = pytest.mark.conformance
 T0, OUT0 = TopicPartition("t", 0), TopicPartition("out", 0)

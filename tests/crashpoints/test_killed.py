@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_eos.testing.processes import ROOT, running
+from verification.processes import ROOT, running
 
 PROGRAM = Path(__file__).parent / "killed.py"
 

@@ -14,8 +14,8 @@ import pytest
 from spark_eos.errors import ConfigError
 from spark_eos.errors.loading import Loading
 from spark_eos.log.log import Log
-from spark_eos.testing.processes import environment
 from tests.pages.blocks import ROOT
+from verification.processes import environment
 
 PACKAGE = ROOT / "spark_eos"
 

@@ -31,8 +31,8 @@ from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
-from spark_eos.testing.processes import Process
 from tests.log.fakes import FakeClock
+from verification.processes import Process
 
 FOLDER = Path(__file__).resolve().parents[2] / "jobs" / "delivery"
 sys.path.append(str(FOLDER))

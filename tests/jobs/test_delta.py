@@ -13,8 +13,8 @@ from spark_eos.log.data.planner import plan
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
-from spark_eos.testing.processes import ROOT, running, spark_submit
 from tests.sparks import SPARK
+from verification.processes import ROOT, running, spark_submit
 
 PACKAGE = f"io.delta:delta-spark_{SPARK[0]}.{SPARK[1]}_2.13:4.4.0"
 ROWS = 6000

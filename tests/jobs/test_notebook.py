@@ -12,8 +12,8 @@ import pytest
 from spark_eos import Consumer
 from spark_eos.testing.cloud_servers import free_port
 from spark_eos.testing.object_server import ObjectServer, serving
-from spark_eos.testing.processes import SPARK_HOME, running, spark_submit
 from tests.jobs.notebook_driver import cells
+from verification.processes import SPARK_HOME, running, spark_submit
 
 NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "tour.py"
 DRIVER = Path(__file__).with_name("notebook_driver.py")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spark_eos import Admin, Consumer, Producer
-from spark_eos.testing.processes import SPARK_HOME, running
+from verification.processes import SPARK_HOME, running
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/guide/pipelines.md").read_text("utf-8")
 AGAIN = """

@@ -20,8 +20,8 @@ from spark_eos.protocol.actions import (
 from spark_eos.protocol.state import TransactionState
 from spark_eos.protocol.types import ProducerStamp
 from spark_eos.storage.memory import MemoryStore
-from spark_eos.testing.remote_store import RemoteStore
 from tests.log.fakes import FakeClock
+from verification.remote_store import RemoteStore
 from verification.retiring import RETIRED_AT_ONCE
 
 STAMP = ProducerStamp(0, 0, 0)

@@ -72,7 +72,7 @@ MUTANTS = (
     Mutant(
         "copy-plan-that-comes-too-late",
         _COPYING,
-        "        if _is_there(target, paths.entry(0)):\n            target.delete(PLAN)",
+        "        if is_there(target, paths.entry(0)):\n            target.delete(PLAN)",
         "        if False:\n            target.delete(PLAN)",
         "a copy that slept leaves its plan in a log that is in use",
         _OF_SLEEP,
@@ -80,7 +80,7 @@ MUTANTS = (
     Mutant(
         "copy-marks-a-log-in-use",
         _COPYING,
-        "            if _is_there(target, paths.entry(0)):\n                target.delete(MARK)",
+        "            if is_there(target, paths.entry(0)):\n                target.delete(MARK)",
         "            if False:\n                target.delete(MARK)",
         "a copy that slept goes on in a log that is in use",
         _OF_SLEEP,

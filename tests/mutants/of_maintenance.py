@@ -372,7 +372,7 @@ MUTANTS = (
     Mutant(
         "copy-into-a-finished-log",
         _COPYING,
-        "    if unexpected or _is_there(target, paths.entry(0)):",
+        "    if unexpected or is_there(target, paths.entry(0)):",
         "    if False:",
         "a copy that slept goes on in a log that is in use",
         ("tests/extensions/backup/test_copy_asleep.py",),

@@ -23,9 +23,9 @@ from spark_eos.log import paths
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.storage import Settings, open_store
 from spark_eos.testing.cloud_servers import shared_access, temporary
-from spark_eos.testing.processes import environment
 from tests.security.roles import POLICIES, allowed_by_azure, allowed_by_google, policy, values
 from tests.starting import start
+from verification.processes import environment
 
 LONGEST_S = 240
 NAMES = "a", "b", "cut off"

@@ -13,10 +13,10 @@ import pytest
 
 from spark_eos import Admin, Producer
 from spark_eos.testing.cloud_servers import free_port
-from spark_eos.testing.processes import SPARK_HOME, Process, running, spark_submit
 from tests.needing import needs
 from tests.sealing import seal
 from tests.sparks import SPARK
+from verification.processes import SPARK_HOME, Process, running, spark_submit
 
 DRIVERS = Path(__file__).with_name("drivers")
 MARKER = "77007700"

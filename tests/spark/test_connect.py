@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_eos.testing.processes import running
 from tests.needing import is_here
+from verification.processes import running
 
 DRIVER = Path(__file__).with_name("drivers") / "connect.py"
 BOUND_S = 450

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from spark_eos.testing.cloud_servers import free_port
-from spark_eos.testing.processes import ROOT, SPARK_HOME, running
 from tests.pages import environment
+from verification.processes import ROOT, SPARK_HOME, running
 
 from .conftest import Bench
 

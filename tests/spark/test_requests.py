@@ -24,8 +24,8 @@ from spark_eos.spark.transactions import running_query
 from spark_eos.spark.version import ReadAllAvailable
 from spark_eos.storage import NO_SETTINGS, other_files, urls
 from spark_eos.storage.memory import MemoryStore
-from spark_eos.testing.remote_store import RemoteStore, Request
 from tests.crashpoints.queries import Frame
+from verification.remote_store import RemoteStore, Request
 
 from .conftest import ROWS, Bench, Driver
 

@@ -20,8 +20,8 @@ from spark_eos.spark.source import source
 from spark_eos.spark.source.source import EosLogStreamReader
 from spark_eos.spark.version import ReadAllAvailable
 from spark_eos.testing.cloud_servers import HOME
-from spark_eos.testing.processes import ROOT, SPARK_HOME, environment
 from tests.sparks import SPARK
+from verification.processes import ROOT, SPARK_HOME, environment
 
 SLICE = (
     "tests/spark/test_exactly_once.py::test_a_killed_driver_loses_and_doubles_nothing[folder]",

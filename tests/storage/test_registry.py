@@ -14,8 +14,8 @@ import pytest
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import ConfigError, UnsupportedStoreError
 from spark_eos.storage import MemoryStore, open_store, register_store, registry
-from spark_eos.testing.processes import ROOT, environment
 from tests import starting
+from verification.processes import ROOT, environment
 
 WRONG = "storage/says_what_is_configured_wrong"
 PAGE = (Path(__file__).parents[2] / "docs/guide/stores/own.md").read_text(encoding="utf-8")

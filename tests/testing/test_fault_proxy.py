@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from spark_eos.testing.fault_proxy import Exchange, FaultPlan, FaultProxy, HttpFault, verb_of
-from spark_eos.testing.latency import OBJECT_STORE, Delay, Latency
+from verification.fault_proxy import Exchange, FaultPlan, FaultProxy, HttpFault, verb_of
+from verification.latency import OBJECT_STORE, Delay, Latency
 
 CREATE = {"If-None-Match": "*"}
 

@@ -12,7 +12,7 @@ import pytest
 
 from spark_eos.testing import cloud_servers
 from spark_eos.testing.cloud_servers import free_port
-from spark_eos.testing.processes import running
+from verification.processes import running
 
 HALF = 'import time; print("did 1\\ndid", end="", flush=True); time.sleep(600)'
 

@@ -7,10 +7,10 @@ import pytest
 from benchmarks.remote import writers
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.storage.store import Store
-from spark_eos.testing import remote_store
-from spark_eos.testing.latency import Delay, Latency
-from spark_eos.testing.remote_store import RemoteStore, Request
 from spark_eos.testing.store_contract import StoreContract
+from verification import remote_store
+from verification.latency import Delay, Latency
+from verification.remote_store import RemoteStore, Request
 
 
 class TestContract(StoreContract):

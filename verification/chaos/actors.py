@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spark_eos.testing.processes import Process, send
 from verification.chaos.journal import CONCURRENT, NotesReader
+from verification.processes import Process, send
 
 __all__ = ["FENCED", "Actor", "Frozen", "Run", "Tally"]
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from spark_eos.log.log import Log
 from spark_eos.testing.history import merge, read_history
-from spark_eos.testing.processes import RUN, marked, send
 from verification.chaos.actors import Actor
 from verification.chaos.checker import NO_ROWS
 from verification.chaos.checkpoints import LostCheckpoints
@@ -26,6 +25,7 @@ from verification.chaos.nemesis import Nemesis, Scene
 from verification.chaos.readers import Visible, Watcher, consumed, partition, places
 from verification.chaos.table import Line
 from verification.chaos.workloads import DRIVERS, INPUTS, LOGS, Query, Workload
+from verification.processes import RUN, marked, send
 from verification.retiring import RETIRED_AT_ONCE
 
 __all__ = ["Campaign", "Options", "Outcome"]

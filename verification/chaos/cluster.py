@@ -10,7 +10,7 @@ from pathlib import Path
 
 from spark_eos.errors import EosLogError
 from spark_eos.testing.cloud_servers import free_port
-from spark_eos.testing.processes import (
+from verification.processes import (
     RUN,
     SPARK_HOME,
     Process,

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spark_eos.log.log import Log
-from spark_eos.testing.processes import send
 from verification.chaos.actors import Actor, Frozen, Run
 from verification.chaos.checkpoints import LostCheckpoints
 from verification.chaos.cluster import Cluster, python_workers
 from verification.chaos.disk import SmallDisk
 from verification.chaos.workloads import GROUP
+from verification.processes import send
 
 __all__ = ["FAULTS", "Nemesis", "Scene"]
 

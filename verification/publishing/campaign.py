@@ -16,8 +16,8 @@ from spark_eos import Admin, TopicPartition
 from spark_eos.errors import EosLogError
 from spark_eos.extensions.tables.tables import Tables
 from spark_eos.log.log import Log
-from spark_eos.testing.processes import ROOT, Process, send
 from verification.chaos.maintenance import last_pass
+from verification.processes import ROOT, Process, send
 from verification.publishing.checks import Checks
 from verification.publishing.slow import SlowReader
 from verification.publishing.writer import BRIEF, EVENTS, NEWEST, ORDERS, make_topics

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from spark_eos.cli.archive.findings import shown
+from spark_eos.cli.archive import findings
 from spark_eos.cli.options import ConfigFile, Json, Url, store_settings
-from spark_eos.cli.output import counted, print_json
+from spark_eos.cli.output import print_json
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.progress import Progress
 
@@ -49,30 +49,15 @@ def copy(
         copied = copy_log(
             url,
             destination,
-            shown(progress),
+            findings.shown(progress),
             quick=quick,
             close=close,
             progress=progress.count,
             settings=settings,
             destination_settings=destination_settings,
         )
-    summary = copied.verified
     if as_json:
-        print_json(
-            {
-                "log_id": copied.log_id,
-                "last_entry": summary.last_entry,
-                "files": summary.files,
-                "bytes": summary.bytes,
-                "records": summary.records,
-                "quick": quick,
-                "closed": close,
-            }
-        )
+        print_json({**findings.as_json(copied, quick=quick), "closed": close})
         return
-    verified = "is there" if quick else "is verified"
-    print(
-        f"log {copied.log_id} up to entry {summary.last_entry}: {counted(summary.records, 'record')} in "
-        f"{counted(summary.files, 'file')} of {counted(summary.bytes, 'byte')}; the copy {verified}"
-        f"{'; the log at its old place is closed' if close else ''}"
-    )
+    closed = "; the log at its old place is closed" if close else ""
+    print(f"{findings.as_text(copied, 'the copy', quick=quick)}{closed}")

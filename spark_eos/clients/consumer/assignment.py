@@ -229,18 +229,7 @@ class ConsumerAssignment(ConsumerBase):
 
     @one_at_a_time
     def resume(self, *partitions: TopicPartition | Collection[TopicPartition]) -> None:
-        """Read paused partitions again.
-
-        Parameters
-        ----------
-        *partitions
-            Assigned partitions, or one list of them.
-
-        Raises
-        ------
-        IllegalStateError
-            A partition is not assigned to this consumer, or the consumer is closed.
-        """
+        """Read paused partitions again. As `Consumer.pause`."""
         for assigned in [self._assigned_at(at) for at in listed_partitions(partitions)]:
             assigned.paused = False
 

@@ -170,12 +170,10 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         return self._wait(timeout_ms, limit, lambda state: self._take(state, limit)) or ConsumerRecords()
 
     def poll_arrow(self, timeout_ms: float = 0, max_records: int | None = None) -> pa.Table:
-        """Return the next records as an Arrow table.
+        """Return the next records as an Arrow table. As `Consumer.poll`, without deserializers.
 
         Parameters
         ----------
-        timeout_ms
-            How long to wait for the first record, in milliseconds. 0: do not wait.
         max_records
             The most rows to return. None: at most one stored batch of each partition.
 
@@ -186,15 +184,6 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
             call. Columns of a topic without a schema: ``topic``, ``partition``, ``offset``, ``timestamp``, ``key``,
             ``value``, ``headers``; of a topic with a schema: ``_topic``, ``_partition``, ``_offset``, ``_timestamp``
             and its own. No rows after the timeout.
-
-        Raises
-        ------
-        ConfigError
-            ``max_records`` is less than 1.
-        UnknownTopicOrPartitionError, OffsetOutOfRangeError, NoOffsetForPartitionError, CorruptRecordError, WakeupError
-            As `poll`.
-        IllegalStateError
-            The consumer is closed, or a listener made this call.
 
         Examples
         --------

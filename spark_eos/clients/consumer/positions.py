@@ -63,15 +63,7 @@ class ConsumerPositions(ConsumerBase):
     def seek_to_end(self, *partitions: TopicPartition | Collection[TopicPartition]) -> None:
         """Set positions to the end; with ``isolation.level=read_committed``, to the last stable offset.
 
-        Parameters
-        ----------
-        *partitions
-            Assigned partitions, or one list of them; without any, all of them.
-
-        Raises
-        ------
-        IllegalStateError
-            A partition is not assigned to this consumer, or the consumer is closed.
+        As `Consumer.seek_to_beginning`.
         """
         for at, offset in self.end_offsets(listed_partitions(partitions) or list(self._assigned)).items():
             self._assigned_at(at).seek(offset)
@@ -180,22 +172,12 @@ class ConsumerPositions(ConsumerBase):
 
     @one_at_a_time
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Look up the end of partitions. They need not be assigned.
-
-        Parameters
-        ----------
-        partitions
-            The partitions to look at.
+        """Look up the end of partitions. They need not be assigned. As `Consumer.beginning_offsets`.
 
         Returns
         -------
         dict of TopicPartition to int
             The offset after the last record; with ``isolation.level=read_committed``, the last stable offset.
-
-        Raises
-        ------
-        UnknownTopicOrPartitionError
-            The log has no such topic or partition.
         """
         self._check_process("end_offsets")
         self._log.follow()

@@ -18,16 +18,11 @@ from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
 
 class AIOConsumer(AIOPartitions):
-    """A `Consumer` for asyncio, with the calls of aiokafka's: no call blocks the event loop.
+    """A `Consumer` for asyncio, with the calls of aiokafka's: no call blocks the event loop. It is made as `Consumer`.
 
     ``async for record in consumer`` gives one record after the other. A task may be cancelled in any call: no record is
     passed over, and a commit is made whole or not at all. `seek`, `pause`, `assign`, `subscribe` and their like take
     effect in the order of the calls, and return a future that may be awaited.
-
-    Parameters
-    ----------
-    url, config, **settings
-        As of `Consumer`.
 
     Examples
     --------
@@ -127,20 +122,7 @@ class AIOConsumer(AIOPartitions):
     async def getmany(
         self, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """Return the next records, by partition. As `Consumer.poll`.
-
-        Parameters
-        ----------
-        timeout_ms
-            How long to wait for the first record, in milliseconds.
-        max_records
-            The most records to return. None: the setting ``max.poll.records``.
-
-        Returns
-        -------
-        dict of TopicPartition to list of ConsumerRecord
-            Empty after the timeout.
-        """
+        """Return the next records, by partition. As `Consumer.poll`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         while True:
@@ -154,17 +136,11 @@ class AIOConsumer(AIOPartitions):
     # -- Offsets ----------------------------------------------------------------------------------------
 
     async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
-        """Commit offsets for the group. As `Consumer.commit`.
-
-        Parameters
-        ----------
-        offsets
-            The next offset to read, by partition. None: the positions of all assigned partitions.
-        """
+        """Commit offsets for the group. As `Consumer.commit`."""
         await self._make(lambda: self._consumer.commit(offsets))
 
     async def committed(self, partition: TopicPartition) -> int | None:
-        """Look up the committed offset of a partition.
+        """Look up the committed offset of a partition. As `Consumer.committed`.
 
         Parameters
         ----------
@@ -186,42 +162,15 @@ class AIOConsumer(AIOPartitions):
         ----------
         partition
             An assigned partition.
-
-        Returns
-        -------
-        int
-            The offset.
         """
         return await self._make(lambda: self._consumer.position(partition))
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Look up the first offset of partitions. As `Consumer.beginning_offsets`.
-
-        Parameters
-        ----------
-        partitions
-            The partitions.
-
-        Returns
-        -------
-        dict of TopicPartition to int
-            Their first offsets.
-        """
+        """Look up the first offset of partitions. As `Consumer.beginning_offsets`."""
         return await self._make(lambda: self._consumer.beginning_offsets(partitions))
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Look up the end of partitions. As `Consumer.end_offsets`.
-
-        Parameters
-        ----------
-        partitions
-            The partitions.
-
-        Returns
-        -------
-        dict of TopicPartition to int
-            Their ends.
-        """
+        """Look up the end of partitions. As `Consumer.end_offsets`."""
         return await self._make(lambda: self._consumer.end_offsets(partitions))
 
     async def offsets_for_times(
@@ -233,32 +182,15 @@ class AIOConsumer(AIOPartitions):
         ----------
         timestamps
             Milliseconds since 1970 (UTC), by partition.
-
-        Returns
-        -------
-        dict of TopicPartition to OffsetAndTimestamp or None
-            Offset and timestamp; None where no record is that late.
         """
         return await self._make(lambda: self._consumer.offsets_for_times(timestamps))
 
     async def topics(self) -> set[str]:
-        """Return the topics of the log.
-
-        Returns
-        -------
-        set of str
-            Their names.
-        """
+        """Return the topics of the log. As `Consumer.topics`."""
         return await self._make(self._consumer.topics)
 
     async def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return the group and this consumer's membership in it. As `Consumer.group_metadata`.
-
-        Returns
-        -------
-        ConsumerGroupMetadata
-            For `AIOProducer.send_offsets_to_transaction`.
-        """
+        """Return the group and this consumer's membership in it. As `Consumer.group_metadata`."""
         return await self._make(self._consumer.group_metadata)
 
     # -- Inside -----------------------------------------------------------------------------------------

@@ -17,7 +17,10 @@ T = TypeVar("T")
 
 
 class AIOPartitions(KafkasCalls):
-    """The calls that choose partitions and places in them. They take effect in their order, and may be awaited."""
+    """The calls that choose partitions and places in them. They take effect in their order.
+
+    The futures that they return may be awaited: each is done when its call has taken effect, or has its error.
+    """
 
     _other_names = CONSUMER_CALLS
 
@@ -30,41 +33,16 @@ class AIOPartitions(KafkasCalls):
     ) -> asyncio.Future[None]:
         """Share topics with the other members of the group. As `Consumer.subscribe`.
 
-        Parameters
-        ----------
-        topics, pattern, listener
-            As of `Consumer.subscribe`. The listener is called by another thread than that of the event loop.
-
-        Returns
-        -------
-        asyncio.Future of None
-            Done when it has taken effect; an error is raised where it is awaited.
+        The listener is called by another thread than that of the event loop.
         """
         return self._begin(lambda: self._consumer.subscribe(topics, pattern=pattern, listener=listener))
 
     def unsubscribe(self) -> asyncio.Future[None]:
-        """Leave the group and read nothing. As `Consumer.unsubscribe`.
-
-        Returns
-        -------
-        asyncio.Future of None
-            Done when it has taken effect.
-        """
+        """Leave the group and read nothing. As `Consumer.unsubscribe`."""
         return self._begin(self._consumer.unsubscribe)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> asyncio.Future[None]:
-        """Read these partitions and no others. As `Consumer.assign`.
-
-        Parameters
-        ----------
-        partitions
-            The partitions to read.
-
-        Returns
-        -------
-        asyncio.Future of None
-            Done when it has taken effect.
-        """
+        """Read these partitions and no others. As `Consumer.assign`."""
         return self._begin(lambda: self._consumer.assign(partitions))
 
     def seek(self, partition: TopicPartition, offset: int) -> asyncio.Future[None]:
@@ -74,64 +52,23 @@ class AIOPartitions(KafkasCalls):
         ----------
         partition
             An assigned partition.
-        offset
-            The offset of the next record to read.
-
-        Returns
-        -------
-        asyncio.Future of None
-            Done when it has taken effect.
         """
         return self._begin(lambda: self._consumer.seek(partition, offset))
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Set positions to the first record. As `Consumer.seek_to_beginning`.
-
-        Parameters
-        ----------
-        *partitions
-            Assigned partitions; without any, all of them.
-        """
+        """Set positions to the first record. As `Consumer.seek_to_beginning`."""
         await self._make(lambda: self._consumer.seek_to_beginning(*partitions))
 
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Set positions to the end. As `Consumer.seek_to_end`.
-
-        Parameters
-        ----------
-        *partitions
-            Assigned partitions; without any, all of them.
-        """
+        """Set positions to the end. As `Consumer.seek_to_end`."""
         await self._make(lambda: self._consumer.seek_to_end(*partitions))
 
     def pause(self, *partitions: TopicPartition) -> asyncio.Future[None]:
-        """Leave partitions out until `resume`. As `Consumer.pause`.
-
-        Parameters
-        ----------
-        *partitions
-            Assigned partitions.
-
-        Returns
-        -------
-        asyncio.Future of None
-            Done when it has taken effect.
-        """
+        """Leave partitions out until `resume`. As `Consumer.pause`."""
         return self._begin(lambda: self._consumer.pause(*partitions))
 
     def resume(self, *partitions: TopicPartition) -> asyncio.Future[None]:
-        """Read paused partitions again. As `Consumer.resume`.
-
-        Parameters
-        ----------
-        *partitions
-            Assigned partitions.
-
-        Returns
-        -------
-        asyncio.Future of None
-            Done when it has taken effect.
-        """
+        """Read paused partitions again. As `Consumer.resume`."""
         return self._begin(lambda: self._consumer.resume(*partitions))
 
     def assignment(self) -> set[TopicPartition]:
@@ -145,24 +82,12 @@ class AIOPartitions(KafkasCalls):
         return set(self._consumer._assigned.copy())  # noqa: SLF001  (the calls' thread may be in a call)
 
     def paused(self) -> set[TopicPartition]:
-        """Return the partitions that are paused.
-
-        Returns
-        -------
-        set of TopicPartition
-            Those of `pause` that were not resumed.
-        """
+        """Return the partitions that are paused. As `Consumer.paused`."""
         assigned = self._consumer._assigned.copy()  # noqa: SLF001
         return {at for at, assignment in assigned.items() if assignment.paused}
 
     def metrics(self) -> Metrics:
-        """Return figures about what was read. As `Consumer.metrics`.
-
-        Returns
-        -------
-        dict of str to dict of str to float
-            Figures by name, by group.
-        """
+        """Return figures about what was read. As `Consumer.metrics`."""
         return self._consumer.metrics()
 
     # -- Inside -----------------------------------------------------------------------------------------

@@ -23,15 +23,10 @@ from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
 
 class AIOProducer(KafkasCalls):
-    """A `Producer` for asyncio, with the calls of aiokafka's: no call blocks the event loop.
+    """A `Producer` for asyncio, with the calls of aiokafka's: no call blocks the event loop. It is made as `Producer`.
 
     A task may be cancelled in any call: the call is then made whole or not at all. A commit that was cancelled while it
     was being made may have committed; the next call waits for its end.
-
-    Parameters
-    ----------
-    url, config, **settings
-        As of `Producer`.
 
     Examples
     --------
@@ -115,12 +110,7 @@ class AIOProducer(KafkasCalls):
         timestamp_ms: int | None = None,
         headers: Sequence[Header] | None = None,
     ) -> asyncio.Future[RecordMetadata]:
-        """Add a record. Waits only while ``buffer.memory`` is full.
-
-        Parameters
-        ----------
-        topic, value, key, partition, timestamp_ms, headers
-            As of `Producer.send`.
+        """Add a record, as `Producer.send`. Waits only while ``buffer.memory`` is full.
 
         Returns
         -------
@@ -148,12 +138,9 @@ class AIOProducer(KafkasCalls):
         timestamp_ms: int | None = None,
         headers: Sequence[Header] | None = None,
     ) -> RecordMetadata:
-        """Add a record, and wait until it is durable. Not in a transaction, whose records wait for its commit.
+        """Add a record, as `Producer.send`, and wait until it is durable.
 
-        Parameters
-        ----------
-        topic, value, key, partition, timestamp_ms, headers
-            As of `Producer.send`.
+        Not in a transaction, whose records wait for its commit.
 
         Returns
         -------
@@ -176,18 +163,7 @@ class AIOProducer(KafkasCalls):
         await self._open().make(self._producer.flush)
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """Return the partitions of a topic. As `Producer.partitions_for`.
-
-        Parameters
-        ----------
-        topic
-            The name of the topic.
-
-        Returns
-        -------
-        set of int
-            Their numbers.
-        """
+        """Return the partitions of a topic. As `Producer.partitions_for`."""
         return await self._open().make(lambda: self._producer.partitions_for(topic))
 
     async def begin_transaction(self) -> None:
@@ -199,23 +175,11 @@ class AIOProducer(KafkasCalls):
         await self._open().make(self._producer.commit_transaction)
 
     async def prepare_transaction(self) -> PreparedTxnState:
-        """Prepare the transaction. As `Producer.prepare_transaction`.
-
-        Returns
-        -------
-        PreparedTxnState
-            The token.
-        """
+        """Prepare the transaction. As `Producer.prepare_transaction`."""
         return await self._open().make(self._producer.prepare_transaction)
 
     async def complete_transaction(self, prepared: PreparedTxnState | str | None) -> None:
-        """Commit or abort the prepared transaction. As `Producer.complete_transaction`.
-
-        Parameters
-        ----------
-        prepared
-            The newest token that the other system has committed.
-        """
+        """Commit or abort the prepared transaction. As `Producer.complete_transaction`."""
         await self._open().make(lambda: self._producer.complete_transaction(prepared))
 
     async def abort_transaction(self) -> None:
@@ -231,8 +195,6 @@ class AIOProducer(KafkasCalls):
 
         Parameters
         ----------
-        offsets
-            The next offset to read, by partition.
         group_id
             The result of `AIOConsumer.group_metadata`, or the id of a group without members.
         """
@@ -256,13 +218,7 @@ class AIOProducer(KafkasCalls):
             raise
 
     def metrics(self) -> Metrics:
-        """Return figures about what was sent. As `Producer.metrics`.
-
-        Returns
-        -------
-        dict of str to dict of str to float
-            Figures by name, by group.
-        """
+        """Return figures about what was sent. As `Producer.metrics`."""
         return self._producer.metrics()
 
     # -- Inside -----------------------------------------------------------------------------------------

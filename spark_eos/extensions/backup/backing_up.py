@@ -34,6 +34,7 @@ from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 from spark_eos.storage.encrypted_files import as_stored
 
 Progress = Callable[[str, int, int], None]
+"""Called with what is done, how many are done, and of how many."""
 
 _AT_A_TIME = 8
 """Files under way, where that is requests."""
@@ -51,49 +52,9 @@ def backup_log(
 ) -> Backup:
     """Back up a log that may be in use. Files that an earlier backup in the repository has are not copied again.
 
-    Parameters
-    ----------
-    url
-        The log: a path, a URL, or a `Store`.
-    repository
-        Where the backups of this log are, or an empty place.
-    name
-        The name of the backup. None: its id, which begins with the time.
-    progress
-        Called with what is done, how many are done, and of how many.
-    settings
-        Settings of the log's object store.
-    repository_settings
-        Settings of the repository's object store.
-    clock
-        Time and chance.
-
-    Returns
-    -------
-    Backup
-        What can be restored from it.
-
-    Raises
-    ------
-    NotALogError
-        There is no log at ``url``, or something else than backups at ``repository``.
-    LogExistsError
-        The repository has the backups of another log.
-    CorruptRecordError
-        The log is damaged: there is no backup of it.
-    ConfigError
-        The name is taken, or the places lie in one another.
-
-    Examples
-    --------
-    >>> from spark_eos import Admin, Log
-    >>> from spark_eos.extensions.backup.backing_up import backup_log
-    >>> from spark_eos.storage import MemoryStore
-    >>> log, repository = Log.create(MemoryStore()), MemoryStore()
-    >>> Admin(log).create_topic("orders")
-    >>> backup = backup_log(log.store, repository, name="monday")
-    >>> backup.name, backup.last
-    ('monday', 1)
+    Raises `NotALogError` if there is no log, or something else than backups in the repository; `LogExistsError` if that
+    has the backups of another log; `CorruptRecordError` if the log is damaged: then there is no backup of it; and
+    `ConfigError` if the name is taken, or the places lie in one another.
     """
     source = as_stored(url if isinstance(url, Store) else open_store(url, settings))
     target = repository if isinstance(repository, Store) else open_store(repository, repository_settings)

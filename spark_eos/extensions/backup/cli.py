@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spark_eos.cli.archive.findings import shown
+from spark_eos.cli.archive import findings
 from spark_eos.cli.options import ConfigFile, Json, Url, at_most_one, open_log, store_settings
 from spark_eos.cli.output import counted, print_json, print_table, printable
 from spark_eos.cli.parsing import Command, Commands
@@ -140,30 +140,16 @@ def restore(
             backup=backup_name,
             to_entry=to_entry,
             to_time_ms=None if to_time is None else _time_ms(to_time),
-            found=shown(progress),
+            found=findings.shown(progress),
             quick=quick,
             progress=progress.count,
             repository_settings=store_settings(repository_config, _OPTION),
             settings=store_settings(command_config),
         )
-    summary = result.verified
     if as_json:
-        print_json(
-            {
-                "log_id": result.log_id,
-                "last_entry": summary.last_entry,
-                "files": summary.files,
-                "bytes": summary.bytes,
-                "records": summary.records,
-                "quick": quick,
-            }
-        )
+        print_json(findings.as_json(result, quick=quick))
         return
-    print(
-        f"log {result.log_id} up to entry {summary.last_entry}: {counted(summary.records, 'record')} in "
-        f"{counted(summary.files, 'file')} of {counted(summary.bytes, 'byte')}; it "
-        f"{'is there' if quick else 'is verified'}"
-    )
+    print(findings.as_text(result, "it", quick=quick))
 
 
 @_backups.command("list", cls=Command)
@@ -265,7 +251,7 @@ def verify(
     with Progress() as progress:
         result = verify_backups(
             repository,
-            shown(progress),
+            findings.shown(progress),
             names or (),
             quick=quick,
             progress=progress.count,

@@ -24,30 +24,22 @@ from spark_eos.extensions.backup.repository import MANIFESTS, OBJECTS, RUNNING, 
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 
 GIVE_UP_S = 3600.0
-"""A backup that has shown no sign for so long is given up."""
+"""A backup under way that has shown no sign for so long has died, and is given up."""
 
 
 @dataclass(frozen=True)
 class Freed:
-    """What was done.
-
-    Attributes
-    ----------
-    deleted
-        The backups that were deleted.
-    given_up
-        The ids of backups that had died.
-    files, bytes
-        Files that no backup needed, and their bytes.
-    running
-        Backups that are under way: while there are any, nothing is freed.
-    """
+    """What was done."""
 
     deleted: tuple[Backup, ...]
+    """The backups that were deleted."""
     given_up: tuple[str, ...]
+    """The ids of backups that had died."""
     files: int
     bytes: int
+    """Files that no backup needed, and their bytes."""
     running: int
+    """Backups that are under way: while there are any, nothing is freed."""
 
 
 def delete_backups(
@@ -60,42 +52,8 @@ def delete_backups(
 ) -> Freed:
     """Delete backups by name or id, and free the files that no other backup needs.
 
-    Parameters
-    ----------
-    repository
-        Where the backups are.
-    names
-        Names or ids.
-    give_up_s
-        A backup under way that has shown no sign for so many seconds has died.
-    progress
-        Called with what is done, how many are done, and of how many.
-    settings
-        Settings of the repository's object store.
-
-    Returns
-    -------
-    Freed
-        What was deleted and freed.
-
-    Raises
-    ------
-    ConfigError
-        There is no such backup. Nothing was deleted.
-    CorruptRecordError
-        A manifest is damaged, so nothing tells what its backup needs. Nothing was freed.
-
-    Examples
-    --------
-    >>> from spark_eos import Log
-    >>> from spark_eos.extensions.backup.backing_up import backup_log
-    >>> from spark_eos.extensions.backup.deleting import delete_backups
-    >>> from spark_eos.storage import MemoryStore
-    >>> log, repository = Log.create(MemoryStore()), MemoryStore()
-    >>> for name in ("monday", "tuesday"):
-    ...     _ = backup_log(log.store, repository, name=name)
-    >>> [backup.name for backup in delete_backups(repository, ["monday"]).deleted]
-    ['monday']
+    Raises `ConfigError` if there is no such backup: nothing was deleted then. Raises `CorruptRecordError` if a manifest
+    is damaged, so that nothing tells what its backup needs: nothing was freed.
     """
     opened = Repository.open(
         repository if isinstance(repository, Store) else open_store(repository, settings)
@@ -113,35 +71,7 @@ def vacuum_backups(
     progress: Progress | None = None,
     settings: Settings = NO_SETTINGS,
 ) -> Freed:
-    """Free what no backup needs: of backups that were deleted or have died.
-
-    Parameters
-    ----------
-    repository
-        Where the backups are.
-    give_up_s
-        A backup under way that has shown no sign for so many seconds has died.
-    progress
-        Called with what is done, how many are done, and of how many.
-    settings
-        Settings of the repository's object store.
-
-    Returns
-    -------
-    Freed
-        What was freed.
-
-    Examples
-    --------
-    >>> from spark_eos import Log
-    >>> from spark_eos.extensions.backup.backing_up import backup_log
-    >>> from spark_eos.extensions.backup.deleting import vacuum_backups
-    >>> from spark_eos.storage import MemoryStore
-    >>> log, repository = Log.create(MemoryStore()), MemoryStore()
-    >>> _ = backup_log(log.store, repository)
-    >>> vacuum_backups(repository).files
-    0
-    """
+    """Free what no backup needs: of backups that were deleted or have died."""
     opened = Repository.open(
         repository if isinstance(repository, Store) else open_store(repository, settings)
     )

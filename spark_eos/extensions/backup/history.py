@@ -15,10 +15,11 @@ import pyarrow as pa
 
 from spark_eos.errors import CorruptRecordError, EosLogError, ObjectNotFoundError
 from spark_eos.extensions.backup.manifest import Manifest, Pack
-from spark_eos.extensions.backup.repository import Repository, is_there
+from spark_eos.extensions.backup.repository import Repository
 from spark_eos.log import paths
 from spark_eos.log.commit.closing import is_closing
 from spark_eos.log.handle.unfinished import not_a_log
+from spark_eos.maintenance.copying import is_there
 from spark_eos.protocol.actions import AppendBatches, Entry, ReplaceSegments
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.snapshots import decode_snapshot

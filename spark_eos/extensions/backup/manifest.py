@@ -23,43 +23,30 @@ _MALFORMED = (ValueError, TypeError, KeyError, IndexError, RecursionError)
 
 @dataclass(frozen=True)
 class Backup:
-    """One backup: what can be restored from it.
-
-    Attributes
-    ----------
-    id
-        Its id in the repository.
-    name
-        Its name, as it was given; else the id.
-    log_id
-        The id of the log.
-    source
-        Where the log was.
-    created_ms
-        When the backup began, in milliseconds since 1970 (UTC).
-    first, first_ms
-        The earliest entry to which the log can be restored, and its time.
-    last, last_ms
-        The last entry of the backup, and its time.
-    files, bytes
-        Files of the log in the backup, and their bytes.
-    new_files, new_bytes
-        What of that this backup has copied; earlier ones have the rest.
-    """
+    """One backup: what can be restored from it."""
 
     id: str
+    """Its id in the repository."""
     name: str
+    """Its name, as it was given; else the id."""
     log_id: str
+    """The id of the log."""
     source: str
+    """Where the log was."""
     created_ms: int
+    """When the backup began, in milliseconds since 1970 (UTC)."""
     first: int
     first_ms: int
+    """The earliest entry to which the log can be restored, and its time."""
     last: int
     last_ms: int
+    """The last entry of the backup, and its time."""
     files: int
     bytes: int
+    """Files of the log in the backup, and their bytes."""
     new_files: int
     new_bytes: int
+    """What of that this backup has copied; earlier ones have the rest."""
 
 
 class StoredFile(NamedTuple):

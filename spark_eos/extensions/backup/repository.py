@@ -38,6 +38,7 @@ from spark_eos.extensions.backup.manifest import (
     summary_of,
 )
 from spark_eos.log.clock import SYSTEM, Clock
+from spark_eos.maintenance.copying import is_there
 from spark_eos.storage import Data, Store
 from spark_eos.storage.probe import probe
 
@@ -267,15 +268,6 @@ def _may_have(backup_id: str, name: str) -> bool:
 
 def _pass_over(_backup_id: str, error: CorruptRecordError) -> None:
     _LOG.warning("a backup is passed over: %s", error)
-
-
-def is_there(store: Store, name: str) -> bool:
-    """Whether there is an object of this name."""
-    try:
-        store.size(name)
-    except ObjectNotFoundError:
-        return False
-    return True
 
 
 def put(store: Store, name: str, data: Data) -> None:

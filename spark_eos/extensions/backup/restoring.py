@@ -37,57 +37,10 @@ def restore_log(
     After an error or a kill the same call goes on. The place is no log before all of it is there. The log has the id of
     the one that was backed up: it takes its place.
 
-    Parameters
-    ----------
-    repository
-        Where the backups are.
-    destination
-        An empty place for the log.
-    backup
-        The name or id of a backup. None: the newest one that has the entry or time.
-    to_entry
-        The last entry. None, without a time: the last one of the backup.
-    to_time_ms
-        The last entry is the last one whose time is not after this, in milliseconds since 1970 (UTC).
-    found
-        Called with each finding of the verification.
-    quick
-        Verify that all files are there, without reading the log again.
-    progress
-        Called with what is done, how many are done, and of how many.
-    repository_settings
-        Settings of the repository's object store.
-    settings
-        Settings of the destination's object store.
-
-    Returns
-    -------
-    Restored
-        The log's id, and what verification has counted.
-
-    Raises
-    ------
-    ConfigError
-        There is no such backup, or none with this entry or time.
-    LogExistsError, NotALogError
-        The destination is not empty.
-    CorruptRecordError
-        The backup is damaged.
-
-    Examples
-    --------
-    >>> from spark_eos import Admin, Log
-    >>> from spark_eos.extensions.backup.backing_up import backup_log
-    >>> from spark_eos.extensions.backup.restoring import restore_log
-    >>> from spark_eos.storage import MemoryStore
-    >>> log, repository, place = Log.create(MemoryStore()), MemoryStore(), MemoryStore()
-    >>> Admin(log).create_topic("orders")
-    >>> Admin(log).create_topic("bills")
-    >>> _ = backup_log(log.store, repository)
-    >>> restore_log(repository, place, to_entry=1).verified.last_entry
-    1
-    >>> Admin(place).list_topics()
-    ['orders']
+    Without ``backup`` it is the newest one that has the entry or time; without those it is all of it. The last entry is
+    the last one whose time is not after ``to_time_ms``. ``quick``: verify that all files are there, without reading the
+    log again. Raises `ConfigError` if there is no such backup, `LogExistsError` or `NotALogError` if the place is
+    not empty, and `CorruptRecordError` if the backup is damaged.
     """
     store = repository if isinstance(repository, Store) else open_store(repository, repository_settings)
     target = destination if isinstance(destination, Store) else open_store(destination, settings)

@@ -25,20 +25,14 @@ _LOST = "restore from another backup, and delete this object: this backup is los
 
 @dataclass(frozen=True)
 class Verified:
-    """What was found.
-
-    Attributes
-    ----------
-    whole, damaged
-        The names of backups that can be restored, and of those that cannot.
-    files, bytes
-        Objects that were compared with their checksums, and their bytes.
-    """
+    """What was found."""
 
     whole: tuple[str, ...]
     damaged: tuple[str, ...]
+    """The names of backups that can be restored, and of those that cannot."""
     files: int
     bytes: int
+    """Objects that were compared with their checksums, and their bytes."""
 
 
 def verify_backups(
@@ -52,36 +46,7 @@ def verify_backups(
 ) -> Verified:
     """Read all that backups need, compare it with its checksums, and verify the log that each of them makes.
 
-    Parameters
-    ----------
-    repository
-        Where the backups are.
-    found
-        Called with each finding.
-    names
-        Names or ids of backups. None: all.
-    quick
-        Only that all is there and as long as it should be.
-    progress
-        Called with what is done, how many are done, and of how many.
-    settings
-        Settings of the repository's object store.
-
-    Returns
-    -------
-    Verified
-        Which backups are whole.
-
-    Examples
-    --------
-    >>> from spark_eos import Log
-    >>> from spark_eos.extensions.backup.backing_up import backup_log
-    >>> from spark_eos.extensions.backup.verifying import verify_backups
-    >>> from spark_eos.storage import MemoryStore
-    >>> log, repository = Log.create(MemoryStore()), MemoryStore()
-    >>> _ = backup_log(log.store, repository, name="monday")
-    >>> verify_backups(repository, print).whole
-    ('monday',)
+    Without names it is all backups. ``quick``: only that all is there and as long as it should be.
     """
     store = repository if isinstance(repository, Store) else open_store(repository, settings)
     opened = Repository.open(store)

@@ -224,14 +224,7 @@ class StagedWriter(OfOneProcess):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> None:
-        """Stage one record.
-
-        Parameters
-        ----------
-        topic
-            The name of the topic.
-        value, key, headers, partition, timestamp_ms
-            As `Producer.send` takes them.
+        """Stage one record, given as `Producer.send` takes it.
 
         Raises
         ------
@@ -254,19 +247,10 @@ class StagedWriter(OfOneProcess):
         offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
         group_metadata: ConsumerGroupMetadata | str,
     ) -> None:
-        """Commit offsets of a consumer group with the transaction: they go with the receipt of this task.
-
-        Parameters
-        ----------
-        offsets
-            The next offset to read, by partition.
-        group_metadata
-            `Consumer.group_metadata` of the consumer that read the records, or the id of a group without members.
+        """As `Producer.send_offsets_to_transaction`. The offsets go with the receipt of this task.
 
         Raises
         ------
-        ConfigError, UnknownTopicOrPartitionError, CommitFailedError, IllegalStateError
-            As `Producer.send_offsets_to_transaction`.
         ProducerFencedError, InvalidTxnStateError
             The transaction is over.
         """

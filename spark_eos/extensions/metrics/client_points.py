@@ -1,8 +1,8 @@
-"""The points of producers, consumers and open logs, from inside of the process that has them."""
+"""The points of producers, consumers, open logs, measured stores and Spark queries, from inside of their process."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from weakref import ref
 
@@ -13,6 +13,7 @@ from spark_eos.errors.hidden import safe_url
 from spark_eos.extensions.metrics.points import Histogram, Point, point
 from spark_eos.log.data.records import times_damaged
 from spark_eos.log.log import Log
+from spark_eos.monitoring.measured_store import MeasuredStore
 from spark_eos.storage import shared_store
 from spark_eos.storage.forks import Lock
 
@@ -144,6 +145,40 @@ class LogSource:
     def points(self) -> Iterable[Point]:
         """Nothing but what `commit_points` and `read_point` give."""
         return ()
+
+    def histograms(self) -> Iterable[Histogram]:
+        """None."""
+        return ()
+
+
+class StoreSource:
+    """A measured store."""
+
+    def __init__(self, store: MeasuredStore) -> None:
+        self._store = store
+
+    def points(self) -> Iterable[Point]:
+        """Bytes that were read and written."""
+        url = safe_url(self._store.url)
+        return [point("eoslog.storage.io", size, url, verb) for verb, size in self._store.bytes_by_verb()]
+
+    def histograms(self) -> Iterable[Histogram]:
+        """How long requests took."""
+        at = (safe_url(self._store.url), self._store.system)
+        return (Histogram("db.client.operation.duration", at, self._store.durations),)
+
+
+class QuerySource:
+    """A progress listener: ``figures()`` gives the query, what it is, and how much (`ProgressListener.figures`)."""
+
+    def __init__(self, figures: Callable[[], Iterable[tuple[str, str, float]]]) -> None:
+        self._figures = figures
+
+    def points(self) -> Iterable[Point]:
+        """Records, bytes and lag by query."""
+        return [
+            point(f"eoslog.streaming_query.{name}", value, query) for query, name, value in self._figures()
+        ]
 
     def histograms(self) -> Iterable[Histogram]:
         """None."""

@@ -10,12 +10,16 @@ from spark_eos.clients.consumer.consumer import Consumer
 from spark_eos.clients.producer.producer import Producer
 from spark_eos.errors import ConfigError
 from spark_eos.errors.loading import Loading
-from spark_eos.extensions.metrics.client_points import ConsumerSource, LogSource, ProducerSource
+from spark_eos.extensions.metrics.client_points import (
+    ConsumerSource,
+    LogSource,
+    ProducerSource,
+    QuerySource,
+    StoreSource,
+)
 from spark_eos.extensions.metrics.opentelemetry import instruments_of
 from spark_eos.extensions.metrics.points import Collected
 from spark_eos.extensions.metrics.prometheus import sources_of
-from spark_eos.extensions.metrics.query_points import QuerySource
-from spark_eos.extensions.metrics.store_points import StoreSource
 from spark_eos.log.log import Log
 from spark_eos.monitoring.measured_store import MeasuredStore
 

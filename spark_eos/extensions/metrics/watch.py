@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from spark_eos.errors import CorruptRecordError, DivergedLogError, EosLogError, ObjectNotFoundError
 from spark_eos.errors.hidden import safe_url
+from spark_eos.extensions.metrics.client_points import StoreSource
 from spark_eos.extensions.metrics.debt import Snapshots, garbage
 from spark_eos.extensions.metrics.entry_counts import EntryCounts
 from spark_eos.extensions.metrics.periodic import Periodic
 from spark_eos.extensions.metrics.points import Histogram, Point, point
 from spark_eos.extensions.metrics.state_points import LogLook, state_points, trouble_points
-from spark_eos.extensions.metrics.store_points import StoreSource
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock, Retry
 from spark_eos.log.environment import Environment

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spark_eos.cli.maintain import seconds_of, sleep, stoppable, teller
+from spark_eos.cli.maintain import seconds, sleep, stoppable, teller
 from spark_eos.cli.options import ConfigFile, Json, Url, commas, store_settings
 from spark_eos.cli.output import print_json, print_table
 from spark_eos.cli.parsing import Command, Commands
@@ -103,9 +103,7 @@ def publish(
     name: _Name,
     every: Annotated[
         float | None,
-        typer.Option(
-            parser=seconds_of, metavar="SECONDS", help="Publish every so many seconds, until it is stopped."
-        ),
+        seconds("Publish every so many seconds, until it is stopped."),
     ] = None,
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Make the tables from nothing: their histories begin again.")

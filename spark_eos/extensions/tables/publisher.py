@@ -51,30 +51,20 @@ Tell = Callable[[str], None]
 
 
 class Published(NamedTuple):
-    """The newest version of the tables of a publication: its number, the entry that it stands for, and the time of it.
-
-    Attributes
-    ----------
-    publication
-        The name of the publication.
-    sequence
-        The number of the version, from 1 on; 0: nothing has been published.
-    entry
-        The log entry that the version stands for.
-    timestamp_ms
-        The time of that entry.
-    versions
-        By topic the version of its table in the table's own format.
-    is_new
-        Whether this call has made the version. False: the tables were up to date.
-    """
+    """The newest version of the tables of a publication, and what it stands for."""
 
     publication: str
+    """The name of the publication."""
     sequence: int
+    """The number of the version, from 1 on; 0: nothing has been published."""
     entry: int
+    """The log entry that the version stands for."""
     timestamp_ms: int
+    """The time of that entry."""
     versions: Mapping[str, int]
+    """By topic the version of its table in the table's own format."""
     is_new: bool
+    """Whether this call has made the version. False: the tables were up to date."""
 
 
 class Publisher:
@@ -120,27 +110,7 @@ class Publisher:
         self._epoch: int | None = None
 
     def publish(self, *, rebuild: bool = False) -> Published:
-        """Make the tables stand for the newest entry of the log. Nothing is written if they do so already.
-
-        Parameters
-        ----------
-        rebuild
-            Make the tables from nothing. Their own histories begin again.
-
-        Returns
-        -------
-        Published
-            The newest version, and whether this call has made it.
-
-        Raises
-        ------
-        ProducerFencedError
-            Another publisher has taken over.
-        SchemaMismatchError
-            A topic has a column that the format does not have.
-        ConfigError
-            The table of another program is in the place of one.
-        """
+        """As `Tables.publish`."""
         publication = self._publication()
         self._log.end_overdue()
         self._check_schemas(publication)

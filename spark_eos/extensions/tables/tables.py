@@ -24,67 +24,45 @@ Tell = Callable[[str], None]
 
 
 class Table(NamedTuple):
-    """The table of one topic.
-
-    Attributes
-    ----------
-    publication
-        The name of the publication.
-    format
-        ``delta`` or ``iceberg``.
-    mode
-        ``shared``: over the log's own files; ``copied``: with files of its own.
-    topic
-        The name of the topic.
-    location
-        What a reader opens the table with: a path or URL, or ``iceberg:<catalog>.<namespace>.<table>``.
-    version
-        The newest version, as the table's own format names it. None: nothing has been published.
-    sequence
-        The number of that version in the publication; 0: nothing has been published.
-    entry
-        The log entry that it stands for.
-    retention_ms
-        For how long the files of a version stay after the table has a newer one.
-    """
+    """The table of one topic."""
 
     publication: str
+    """The name of the publication."""
     format: str
+    """``delta`` or ``iceberg``."""
     mode: str
+    """``shared``: over the log's own files; ``copied``: with files of its own."""
     topic: str
+    """The name of the topic."""
     location: str
+    """What a reader opens the table with: a path or URL, or ``iceberg:<catalog>.<namespace>.<table>``."""
     version: int | None
+    """The newest version, as the table's own format names it. None: nothing has been published."""
     sequence: int
+    """The number of that version in the publication; 0: nothing has been published."""
     entry: int | None
+    """The log entry that it stands for."""
     retention_ms: int
+    """For how long the files of a version stay after the table has a newer one."""
 
 
 class TableVersion(NamedTuple):
-    """A version of a topic's table, and what it stands for.
-
-    Attributes
-    ----------
-    topic
-        The name of the topic.
-    version
-        The version as the table's own format names it (Delta's ``versionAsOf``, Iceberg's snapshot id).
-    sequence
-        The number of the version in the publication: tables with the same one stand for the same entry.
-    entry
-        The log entry that it stands for: ``as_of`` of a read of the log that gives the same rows, up to the ends in
-        ``offsets``.
-    timestamp_ms
-        The time of that entry.
-    offsets
-        The first offset and the end (exclusive) of each partition.
-    """
+    """A version of a topic's table, and what it stands for."""
 
     topic: str
+    """The name of the topic."""
     version: int
+    """The version as the table's own format names it (Delta's ``versionAsOf``, Iceberg's snapshot id)."""
     sequence: int
+    """The number of the version in the publication: tables with the same one stand for the same entry."""
     entry: int
+    """The log entry that it stands for: ``as_of`` of a read of the log that gives the same rows, up to the ends in
+    ``offsets``.
+    """
     timestamp_ms: int
+    """The time of that entry."""
     offsets: Mapping[int, tuple[int, int]]
+    """The first offset and the end (exclusive) of each partition."""
 
 
 class Tables(AdminBase):
@@ -207,7 +185,7 @@ class Tables(AdminBase):
     def publish(self, name: str, *, rebuild: bool = False, tell: Tell = lambda _: None) -> Published:
         """Make the tables of a publication stand for the newest entry of the log.
 
-        It may be killed at any moment: the next call finishes what was begun.
+        Nothing is written if they do so already. It may be killed at any moment: the next call finishes what was begun.
 
         Parameters
         ----------
@@ -227,6 +205,8 @@ class Tables(AdminBase):
         ------
         ProducerFencedError
             Another publisher has taken over.
+        SchemaMismatchError
+            A topic has a column that the format does not have.
         ConfigError
             The table of another program is in the place of one.
         """

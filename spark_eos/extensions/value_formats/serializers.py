@@ -233,19 +233,12 @@ class JsonSerializer(_OfOneSchema):
         )
 
     def serialize(self, topic: str, value: Any) -> bytes | None:
-        """Make bytes of a value.
+        """Make bytes of a value. As `AvroSerializer.serialize`.
 
         Parameters
         ----------
-        topic
-            The name of the topic, for errors.
         value
             What JSON has, and times, bytes, decimals and UUIDs.
-
-        Returns
-        -------
-        bytes or None
-            None for None.
 
         Raises
         ------
@@ -278,25 +271,7 @@ class JsonDeserializer(_OfOneSchema):
         self._set_up(format="json-confluent" if is_framed else "json")
 
     def deserialize(self, topic: str, data: bytes | None) -> Any:
-        """Make a value of bytes.
-
-        Parameters
-        ----------
-        topic
-            The name of the topic, for errors.
-        data
-            The bytes, or None.
-
-        Returns
-        -------
-        object
-            The value; None for None.
-
-        Raises
-        ------
-        SerializationError
-            The bytes are no JSON.
-        """
+        """Make a value of bytes. As `AvroDeserializer.deserialize`."""
         return self._decoded(topic, data)
 
 

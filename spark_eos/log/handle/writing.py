@@ -234,30 +234,17 @@ class LogWriter(LogReader):
         config: Mapping[str, object] | None = None,
         auto_create: bool = True,
     ) -> list[Topic]:
-        """Look up topics, and create all that are missing in one entry.
+        """Look up topics, and create all that are missing in one entry. As `Log.ensure_topic`.
 
         Parameters
         ----------
         names
             The names of the topics.
-        partitions
-            The number of partitions of a new topic.
-        config
-            Settings of a new topic.
-        schema
-            The columns of a new topic. None: Kafka-shaped.
-        auto_create
-            Whether a missing topic may be created.
 
         Returns
         -------
         list of Topic
             In the order of the names.
-
-        Raises
-        ------
-        UnknownTopicOrPartitionError
-            A topic is missing, and ``auto_create`` is False.
         """
         missing = [name for name in names if name not in self.state.topics]
         if missing:

@@ -36,28 +36,19 @@ _DUTIES: tuple[tuple[str, str, tuple[Command, ...], str], ...] = (
 
 
 class LogView(NamedTuple):
-    """What one look at a log has found, all of one moment.
-
-    Attributes
-    ----------
-    state, now_ms
-        The log, and the time by this machine's clock.
-    lags
-        How far its readers are behind.
-    small
-        Batches that rolling would save, by partition.
-    silent
-        Members of groups without a sign of life.
-    store_ms
-        The time by the store's clock; None if it was not asked, or cannot tell.
-    """
+    """What one look at a log has found, all of one moment."""
 
     state: State
     now_ms: int
+    """The log, and the time by this machine's clock."""
     lags: Sequence[Lag]
+    """How far its readers are behind."""
     small: Mapping[PartitionKey, int]
+    """Batches that rolling would save, by partition."""
     silent: Sequence[SilentMember] = ()
+    """Members of groups without a sign of life."""
     store_ms: int | None = None
+    """The time by the store's clock; None if it was not asked, or cannot tell."""
 
 
 def troubles_of(view: LogView) -> list[Trouble]:

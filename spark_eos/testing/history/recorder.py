@@ -127,41 +127,11 @@ class Recorder:
         self._complete(token, Kind.OK, actions, streamed)
 
     def fail(self, token: Token, actions: Iterable[Action] | None = None, *, streamed: bool = False) -> None:
-        """Note that a call certainly has no effect, or that its transaction was aborted.
-
-        Parameters
-        ----------
-        token
-            What `invoke` returned.
-        actions
-            What it sent. None: those of the invocation.
-        streamed
-            The transaction turned out to append records before its end.
-
-        Raises
-        ------
-        IllegalStateError
-            The call was completed before, or its process went on without it.
-        """
+        """Note that a call certainly has no effect, or that its transaction was aborted. As `Recorder.ok`."""
         self._complete(token, Kind.FAIL, actions, streamed)
 
     def info(self, token: Token, actions: Iterable[Action] | None = None, *, streamed: bool = False) -> None:
-        """Note that the outcome of a call is not known.
-
-        Parameters
-        ----------
-        token
-            What `invoke` returned.
-        actions
-            What it sent. None: those of the invocation.
-        streamed
-            The transaction turned out to append records before its end.
-
-        Raises
-        ------
-        IllegalStateError
-            The call was completed before, or its process went on without it.
-        """
+        """Note that the outcome of a call is not known. As `Recorder.ok`."""
         self._complete(token, Kind.INFO, actions, streamed)
 
     def _complete(self, token: Token, kind: Kind, actions: Iterable[Action] | None, streamed: bool) -> None:

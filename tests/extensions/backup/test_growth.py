@@ -22,8 +22,8 @@ from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.storage import MemoryStore, open_store
-from spark_eos.testing.remote_store import RemoteStore
 from tests.maintenance.world import DAY_S, append, created, roll, values
+from verification.remote_store import RemoteStore
 
 pytestmark = pytest.mark.usefixtures("small_pages")
 

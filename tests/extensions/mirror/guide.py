@@ -13,7 +13,7 @@ from io import StringIO
 from pathlib import Path
 
 from spark_eos.cli.command import main
-from spark_eos.testing.processes import Process, environment, send, spark_submit
+from verification.processes import Process, environment, send, spark_submit
 
 PAGE = Path(__file__).parents[3] / "docs/extensions/mirror/migrating.md"
 CTRL_C = "# Ctrl-C: "

@@ -19,7 +19,7 @@ from spark_eos.cli.command import main
 from spark_eos.extensions.mirror.positions import map_topic
 from spark_eos.log.log import Log
 from spark_eos.storage import Settings
-from spark_eos.testing.processes import environment
+from verification.processes import environment
 
 from .both_sides import check, in_kafka, in_log
 

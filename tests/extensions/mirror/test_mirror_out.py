@@ -27,7 +27,7 @@ from spark_eos.log.log import Log
 from spark_eos.log.time_travel import earliest
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
-from spark_eos.testing.processes import environment
+from verification.processes import environment
 from verification.retiring import RETIRED_AT_ONCE
 
 from .both_sides import in_kafka, in_log

@@ -9,9 +9,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from spark_eos.testing.processes import ROOT, running, spark_submit
 from tests.extensions.tables.world import World, in_order
 from tests.jobs.test_delta import CONF, missing_jar, with_delta
+from verification.processes import ROOT, running, spark_submit
 
 ODD = pa.schema(
     [

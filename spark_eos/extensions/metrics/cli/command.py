@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spark_eos.cli.maintain import seconds_of, stoppable, until_stopped
+from spark_eos.cli.maintain import seconds, stoppable, until_stopped
 from spark_eos.cli.options import ConfigFile, Json, Urls, refuse_twice, settings_of_each, store_settings
 from spark_eos.cli.output import print_json
 from spark_eos.cli.parsing import Command
@@ -55,24 +55,14 @@ def metrics(
     ] = None,
     interval: Annotated[
         float,
-        typer.Option(
-            parser=seconds_of,
-            metavar="SECONDS",
-            help="With --otlp: how often they are sent (default: 15).",
-            show_default=False,
-        ),
+        seconds("With --otlp: how often they are sent (default: 15)."),
     ] = _INTERVAL_S,
     partitions: Annotated[
         bool, typer.Option("--partitions", help="Offsets, sizes and lag of single partitions, too.")
     ] = False,
     garbage: Annotated[
         float,
-        typer.Option(
-            parser=seconds_of,
-            metavar="SECONDS",
-            help="List all files once in so many seconds, to find garbage (default: 3600); 0: never.",
-            show_default=False,
-        ),
+        seconds("List all files once in so many seconds, to find garbage (default: 3600); 0: never."),
     ] = _GARBAGE_S,
     command_config: ConfigFile = None,
     as_json: Json = False,

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spark_eos.cli.maintain import seconds_of, stoppable, until_stopped
+from spark_eos.cli.maintain import Stop, seconds, stoppable, until_stopped
 from spark_eos.cli.options import ConfigFile, Json, Url, commas, name_value, properties_file, store_settings
 from spark_eos.cli.output import counted, print_json, print_table, printable
 from spark_eos.cli.parsing import Command, Commands
 from spark_eos.errors import ConfigError, InvalidRequestError
 from spark_eos.extensions.mirror.cli.usage import MIRRORED
+
+if TYPE_CHECKING:
+    from spark_eos.extensions.mirror.mirroring import Mirrored
+    from spark_eos.extensions.mirror.out.mirroring import MirroredOut
+    from spark_eos.extensions.mirror.runs import Place
 
 app = typer.Typer(name="mirror", cls=Commands, help="Mirror topics between Kafka and a log, exactly once.")
 
@@ -28,6 +33,10 @@ KafkaConfig = Annotated[
         metavar="FILE",
         help="File with settings of the Kafka client (librdkafka's names): NAME=VALUE on each line.",
     ),
+]
+NoConfigs = Annotated[bool, typer.Option("--no-configs", help="Do not copy the settings of topics.")]
+LookupPartition = Annotated[
+    int | None, typer.Option(metavar="N", help="With --kafka or --log: the partition.")
 ]
 _NUMBERS = re.compile(r"[0-9]{1,6}(-[0-9]{1,6})?")
 
@@ -68,29 +77,19 @@ def mirror_in(
         bool,
         typer.Option("--accept-loss", help="Go on though Kafka has deleted records that were not mirrored."),
     ] = False,
-    no_configs: Annotated[
-        bool, typer.Option("--no-configs", help="Do not copy the settings of topics.")
-    ] = False,
+    no_configs: NoConfigs = False,
     once: Annotated[bool, typer.Option("--once", help="End when all that is there is mirrored.")] = False,
     interval: Annotated[
         float,
-        typer.Option(
-            parser=seconds_of,
-            metavar="SECONDS",
-            help="Records wait for so long at most until they are committed together (default: 1).",
-            show_default=False,
-        ),
+        seconds("Records wait for so long at most until they are committed together (default: 1)."),
     ] = 1.0,
     batch_bytes: Annotated[
         int, typer.Option(metavar="BYTES", min=1, help="They wait no longer if they take as much.")
     ] = 32 << 20,
     refresh: Annotated[
         float,
-        typer.Option(
-            parser=seconds_of,
-            metavar="SECONDS",
-            help="How often new topics, partitions, settings and offsets of groups are looked for (default: 30).",
-            show_default=False,
+        seconds(
+            "How often new topics, partitions, settings and offsets of groups are looked for (default: 30)."
         ),
     ] = 30.0,
     kafka_config: KafkaConfig = None,
@@ -127,14 +126,10 @@ def mirror_in(
     log = Log.open_or_create(url, settings=store_settings(command_config))
     with stoppable() as stop:
         summary = Mirror(log, source, options, tell).run(lambda: stop.signal is not None, once=once)
-        if as_json:
-            print_json(summary._asdict())
-        else:
-            print(
-                f"mirrored {counted(summary.records, 'record')} in {counted(summary.batches, 'entry', 'entries')}"
-            )
-        if stop.signal is not None:
-            until_stopped(stop)
+        entries = counted(summary.batches, "entry", "entries")
+        print_end(
+            summary, f"mirrored {counted(summary.records, 'record')} in {entries}", stop, as_json=as_json
+        )
     if summary.left_out:
         raise InvalidRequestError(
             f"{counted(len(summary.left_out), 'topic')} of Kafka cannot be mirrored, for the reasons above: "
@@ -149,9 +144,7 @@ def offsets(
     topic: Annotated[
         str | None, typer.Option(metavar="TOPIC", help="Only this topic, by its name in Kafka or in the log.")
     ] = None,
-    partition: Annotated[
-        int | None, typer.Option(metavar="N", help="With --kafka or --log: the partition.")
-    ] = None,
+    partition: LookupPartition = None,
     kafka: Annotated[
         int | None, typer.Option(metavar="OFFSET", help="Look up where this record of Kafka is in the log.")
     ] = None,
@@ -180,19 +173,49 @@ def offsets(
             MIRRORED, [(*position[:5], "yes" if position.is_same else "no") for position in positions]
         )
         return
+    at = lookup_place(topic, partition, kafka, log_offset)
+    offset_map = opened_map(opened, name, *at)
+    place = offset_map.to_log(kafka) if kafka is not None else offset_map.to_kafka(log_offset or 0)
+    print_place(place, at, kafka, log_offset, "is mirrored", as_json=as_json)
+
+
+def lookup_place(
+    topic: str | None, partition: int | None, kafka: int | None, log_offset: int | None
+) -> tuple[str, int]:
+    """The topic and the partition in which an offset is looked up."""
     if topic is None or partition is None or (kafka is not None and log_offset is not None):
         raise ConfigError("to look an offset up, give --topic, --partition, and one of --kafka and --log")
-    offset_map = opened_map(opened, name, topic, partition)
-    place = offset_map.to_log(kafka) if kafka is not None else offset_map.to_kafka(log_offset or 0)
+    return topic, partition
+
+
+def print_place(
+    place: Place | None,
+    at: tuple[str, int],
+    kafka: int | None,
+    log_offset: int | None,
+    end: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Print where an offset is on the other side; ``end`` says what ends before one that is nowhere."""
     if place is None:
-        raise ConfigError(
-            f"offset {kafka if kafka is not None else log_offset} of {topic}-{partition} lies after what is mirrored"
-        )
+        offset = log_offset if kafka is None else kafka
+        raise ConfigError(f"offset {offset} of {at[0]}-{at[1]} lies after what {end}")
     if as_json:
         print_json(place._asdict())
         return
-    side = "log" if kafka is not None else "Kafka"
-    print(f"{place.offset}" if place.exact else f"{place.offset} (the next mirrored record in the {side})")
+    side = "the log" if kafka is not None else "Kafka"
+    print(f"{place.offset}" if place.exact else f"{place.offset} (the next mirrored record in {side})")
+
+
+def print_end(summary: Mirrored | MirroredOut, text: str, stop: Stop, *, as_json: bool) -> None:
+    """Print what a mirror has done; then end as the signal says that has stopped it."""
+    if as_json:
+        print_json(summary._asdict())
+    else:
+        print(text)
+    if stop.signal is not None:
+        until_stopped(stop)
 
 
 def _partitions_of(text: str) -> tuple[str, list[int]]:

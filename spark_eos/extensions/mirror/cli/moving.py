@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from spark_eos.cli.maintain import seconds_of
+from spark_eos.cli.maintain import seconds
 from spark_eos.cli.options import ConfigFile, Json, Url, commas, open_log, properties_file, store_settings
 from spark_eos.cli.output import counted, print_json, print_table
 from spark_eos.cli.parsing import Command
@@ -19,12 +19,7 @@ from spark_eos.extensions.mirror.cli.usage import EXAMPLES, MIRRORED, MOVED, SEN
 
 _Timeout = Annotated[
     float,
-    typer.Option(
-        parser=seconds_of,
-        metavar="SECONDS",
-        help="Wait for the mirror so long (default: 60).",
-        show_default=False,
-    ),
+    seconds("Wait for the mirror so long (default: 60)."),
 ]
 _Back = Annotated[
     bool,

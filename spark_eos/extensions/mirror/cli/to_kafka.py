@@ -6,12 +6,23 @@ from typing import Annotated
 
 import typer
 
-from spark_eos.cli.maintain import seconds_of, stoppable, until_stopped
+from spark_eos.cli.maintain import seconds, stoppable
 from spark_eos.cli.options import ConfigFile, Json, Url, commas, name_value, properties_file, store_settings
 from spark_eos.cli.output import counted, print_json, print_table
 from spark_eos.cli.parsing import Command
 from spark_eos.errors import ConfigError
-from spark_eos.extensions.mirror.cli.commands import Brokers, KafkaConfig, Name, app, tell
+from spark_eos.extensions.mirror.cli.commands import (
+    Brokers,
+    KafkaConfig,
+    LookupPartition,
+    Name,
+    NoConfigs,
+    app,
+    lookup_place,
+    print_end,
+    print_place,
+    tell,
+)
 from spark_eos.extensions.mirror.cli.usage import SENT
 
 __all__ = ["app"]
@@ -56,9 +67,7 @@ def mirror_out(
         bool,
         typer.Option("--accept-loss", help="Go on though the log has deleted records that were not sent."),
     ] = False,
-    no_configs: Annotated[
-        bool, typer.Option("--no-configs", help="Do not copy the settings of topics.")
-    ] = False,
+    no_configs: NoConfigs = False,
     replication_factor: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Of topics that are created in Kafka (else: the broker's)."),
@@ -66,12 +75,7 @@ def mirror_out(
     once: Annotated[bool, typer.Option("--once", help="End when all that is there is sent.")] = False,
     interval: Annotated[
         float,
-        typer.Option(
-            parser=seconds_of,
-            metavar="SECONDS",
-            help="Records wait for so long at most until they are sent together (default: 1).",
-            show_default=False,
-        ),
+        seconds("Records wait for so long at most until they are sent together (default: 1)."),
     ] = 1.0,
     batch_records: Annotated[
         int,
@@ -87,12 +91,7 @@ def mirror_out(
     ] = 1_000_000,
     refresh: Annotated[
         float,
-        typer.Option(
-            parser=seconds_of,
-            metavar="SECONDS",
-            help="How often settings are copied and offsets of groups translated (default: 30).",
-            show_default=False,
-        ),
+        seconds("How often settings are copied and offsets of groups translated (default: 30)."),
     ] = 30.0,
     kafka_config: KafkaConfig = None,
     command_config: ConfigFile = None,
@@ -130,15 +129,11 @@ def mirror_out(
     target = KafkaTarget(settings, name, refresh_s=refresh, tell=tell)
     with stoppable() as stop:
         summary = MirrorOut(log, target, options, tell).run(lambda: stop.signal is not None, once=once)
-        if as_json:
-            print_json(summary._asdict())
-        else:
-            torn = f", {summary.torn} of the log's torn" if summary.torn else ""
-            print(
-                f"sent {counted(summary.records, 'record')} in {counted(summary.transactions, 'transaction')}{torn}"
-            )
-        if stop.signal is not None:
-            until_stopped(stop)
+        torn = f", {summary.torn} of the log's torn" if summary.torn else ""
+        transactions = f"{counted(summary.transactions, 'transaction')}{torn}"
+        print_end(
+            summary, f"sent {counted(summary.records, 'record')} in {transactions}", stop, as_json=as_json
+        )
 
 
 @app.command("sent", cls=Command)
@@ -149,9 +144,7 @@ def sent(
     topic: Annotated[
         str | None, typer.Option(metavar="TOPIC", help="Only this topic, by its name in the log or in Kafka.")
     ] = None,
-    partition: Annotated[
-        int | None, typer.Option(metavar="N", help="With --kafka or --log: the partition.")
-    ] = None,
+    partition: LookupPartition = None,
     kafka: Annotated[
         int | None, typer.Option(metavar="OFFSET", help="Look up where this record of Kafka was in the log.")
     ] = None,
@@ -184,24 +177,15 @@ def sent(
                 return
             print_table(SENT, [tuple(row) for row in rows])
             return
+        at = lookup_place(topic, partition, kafka, log_offset)
         matches = [row for row in rows if row.partition == partition]
-        if topic is None or partition is None or (kafka is not None and log_offset is not None):
-            raise ConfigError("to look an offset up, give --topic, --partition, and one of --kafka and --log")
         if len(matches) != 1:
             raise ConfigError(
                 f"mirror out {name!r} has no partition {partition} of {topic!r}, or several: look at them"
             )
         row = matches[0]
-        offsets = OutMap(target, name, row.kafka, partition, (row.kafka_end, row.offset))
+        offsets = OutMap(target, name, row.kafka, at[1], (row.kafka_end, row.offset))
         place = offsets.to_log(kafka) if kafka is not None else offsets.to_kafka(log_offset or 0)
     finally:
         target.close()
-    if place is None:
-        raise ConfigError(
-            f"offset {kafka if kafka is not None else log_offset} of {topic}-{partition} lies after what was sent"
-        )
-    if as_json:
-        print_json(place._asdict())
-        return
-    side = "log" if kafka is not None else "Kafka"
-    print(f"{place.offset}" if place.exact else f"{place.offset} (the next mirrored record in {side})")
+    print_place(place, at, kafka, log_offset, "was sent", as_json=as_json)

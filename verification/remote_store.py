@@ -10,8 +10,8 @@ from typing import NamedTuple, TypeVar
 
 from spark_eos.storage.group_channel import GroupChannel, local_group_channel
 from spark_eos.storage.store import ObjectInfo, Store
-from spark_eos.testing.latency import Latency
 from spark_eos.testing.wrapped_store import WrappedStore
+from verification.latency import Latency
 
 T = TypeVar("T")
 
