@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from io import BytesIO
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_eos.errors import ObjectNotFoundError
@@ -163,7 +164,10 @@ def _differs(stage: Stage, log_checker: LogChecker, topic: str, version: TableVe
     rows: Counter[tuple[int, int, str]] = Counter()
     for name in version.files:
         store = stage.store.inner if _is_there(stage, name) else stage.store.archive
-        table = pq.read_table(BytesIO(bytes(store.read(name))))
+        try:
+            table = pq.read_table(BytesIO(bytes(store.read(name))))
+        except pa.ArrowInvalid as error:
+            return f"has {name}, which cannot be read: {error}"
         columns = (table.column(column).to_pylist() for column in ("partition", "offset", "value"))
         rows.update((at, offset, value.decode()) for at, offset, value in zip(*columns, strict=True))
     wanted = Counter(
