@@ -238,3 +238,20 @@ def test_a_deployment_is_no_rebalance_loop(log, clock):
     assert troubles(log, clock) == []
     for consumer in members:
         consumer.close()
+
+
+@pytest.mark.parametrize(
+    ("spread", "advice"),
+    [(False, "nearly all that they have not read is in orders-0"), (True, "are too slow: add some")],
+)
+def test_one_partition_that_holds_the_backlog_is_named(log, clock, spread, advice):
+    """One consumer reads it: more consumers do not help."""
+    with Producer(log, {"linger.ms": 60_000}) as producer:
+        for number in range(60):
+            producer.send("orders", b"x", partition=number % 2 if spread else 0)
+    clock.now += 400
+    consumer = member(log, "slow")
+    consumer.commit({TopicPartition("orders", number): int(spread or number == 0) for number in range(2)})
+    (one,) = [one for one in status_of(log.store, clock=clock).troubles if one.name == "group behind"]
+    assert advice in one.advice
+    consumer.close()

@@ -27,7 +27,7 @@ def check_no_gap(store: Store, state: State, follow: Callable[[], State], clock:
     """Raise `CorruptRecordError` if entries go on after ``state``, the end: some of the chain have been removed.
 
     ``follow`` reads on to the end. A network file system may go on for a while not to show a missing entry, so
-    this waits up to the deadline of ``retry``.
+    this waits up to the deadline of ``retry``; a bucket shows what is there.
     """
     deadline, attempt = clock.monotonic() + retry.deadline_s, 0
     beyond = _beyond(store, state)
@@ -37,7 +37,7 @@ def check_no_gap(store: Store, state: State, follow: Callable[[], State], clock:
         if state.seq != end:
             beyond = _beyond(store, state)
             continue
-        if clock.monotonic() >= deadline:
+        if clock.monotonic() >= deadline or not store.requests_are_free:
             raise CorruptRecordError(
                 f"{told}. What was removed is lost, with all after it. Put it back from a copy; nothing was changed"
             )

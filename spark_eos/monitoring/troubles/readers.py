@@ -144,9 +144,12 @@ def behind(
     for (kind, name), parts in _readers(lags).items():
         late = [lag for lag in parts if lag.offsets and (lag.time_ms or 0) > limit_ms(state, kind, name)]
         if late:
-            late_readers.append((max(lag.time_ms or 0 for lag in late), kind, name, late))
+            crowded = _crowded(parts)
+            late_readers.append((max(lag.time_ms or 0 for lag in late), kind, name, late, crowded))
     silent_counts = {group: len(of_group) for group, of_group in _by_group(members).items()}
-    for time_ms, kind, name, late in sorted(late_readers, key=lambda reader: (-reader[0], reader[2])):
+    for time_ms, kind, name, late, crowded in sorted(
+        late_readers, key=lambda reader: (-reader[0], reader[2])
+    ):
         worst = max(late, key=lambda lag: lag.time_ms or 0)
         committed_ms = max((_committed_ms(state, lag) for lag in late), default=-1)
         text = (
@@ -166,7 +169,7 @@ def behind(
             group = state.groups.get(name)
             count = 0 if group is None else len(group.members)
             text += f", and has {count:,} members" if count else ", and has no members"
-            advice = _advice_of_group(name, count, silent_counts.get(name, 0), stands=stands)
+            advice = _advice_of_group(name, count, silent_counts.get(name, 0), crowded, stands=stands)
         yield Trouble("warning", f"{kind} behind", text, page, look, (), advice, name)
 
 
@@ -179,7 +182,14 @@ def _advice_of_query(name: str, *, stands: bool) -> str:
     return "it runs: give it more cores, or larger micro-batches"
 
 
-def _advice_of_group(name: str, members: int, silent_count: int, *, stands: bool) -> str:
+def _crowded(parts: Sequence[Lag]) -> Lag | None:
+    """The one of several partitions that has nearly all of what is not read."""
+    most = max(parts, key=lambda lag: lag.records or 0)
+    is_most = (most.records or 0) * 10 > sum(lag.records or 0 for lag in parts) * 9
+    return most if is_most and len(parts) > 1 else None
+
+
+def _advice_of_group(name: str, members: int, silent_count: int, crowded: Lag | None, *, stands: bool) -> str:
     if not members:
         return (
             "start its consumers again; if they end again, their logs say at which record. "
@@ -190,6 +200,11 @@ def _advice_of_group(name: str, members: int, silent_count: int, *, stands: bool
         return f"{silent_members} show no sign of life: remove them, and start consumers again"
     if stands:
         return "its consumers are members, and do not commit: look into their logs"
+    if crowded is not None:
+        return (
+            f"its consumers commit; nearly all that they have not read is in {_places([crowded])}, which one of them "
+            "reads alone, so more do not help: make it faster, or give that partition's records several keys"
+        )
     return "its consumers commit, and are too slow: add some, or partitions"
 
 
