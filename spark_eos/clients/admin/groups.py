@@ -310,8 +310,9 @@ class GroupAdmin(AdminBase):
     def _forget(self, group: str, partitions: tuple[tuple[str, int], ...]) -> list[TopicPartition]:
         log = self._log()
         # Also one that a deleted topic has left without offsets can go.
-        if partitions or group not in log.follow().offsets:
-            _require(log.state, group)
+        state = log.follow()
+        if partitions or group not in state.offsets:
+            _require(state, group)
         gone: list[TopicPartition] = []
 
         def propose(state: State) -> tuple[Action, ...]:
