@@ -58,7 +58,7 @@ MUTANTS = (
     Mutant(
         "group-without-offsets-stays",
         "spark_eos/clients/admin/groups.py",
-        "if partitions or group not in log.follow().offsets:",
+        "if partitions or group not in state.offsets:",
         "if True:",
         "the cure of a query whose topic was deleted is refused",
         ("tests/monitoring/test_troubles.py",),
