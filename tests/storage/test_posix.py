@@ -420,19 +420,19 @@ def test_who_retires_beside_others_or_is_killed_leaves_no_name(
     for name in "abc":
         store.create(name, b"entry")
     store.retire("c")
-    with pytest.MonkeyPatch.context() as patch:
-        with forks_allowed():
-            child = os.fork()
-        if not child:
-            # Here alone: a thread that runs on in the parent makes such calls as well.
-            steps = Steps(patch, step, lambda: [PosixStore(store.root).retire(name) for name in others], killed)
-            try:
-                store.retire("a")
-            except BaseException:  # noqa: BLE001  (the child must not go on with the tests)
-                traceback.print_exc()
-                os._exit(Steps.FAILED)
-            os._exit(steps.count)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with forks_allowed():
+        child = os.fork()
+    if not child:
+        # Here alone: a thread that runs on in the parent makes such calls as well.
+        retire = PosixStore(store.root).retire
+        steps = Steps(pytest.MonkeyPatch(), step, lambda: [*map(retire, others)], killed)
+        try:
+            store.retire("a")
+        except BaseException:  # noqa: BLE001  (the child must not go on with the tests)
+            traceback.print_exc()
+            os._exit(Steps.FAILED)
+        os._exit(steps.count)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     assert status in ([Steps.KILLED] if killed else range(3, Steps.FAILED))
     for name in "ab":
         store.retire(name)
