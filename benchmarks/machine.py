@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import ctypes
 import fcntl
 import os
 import platform
@@ -18,11 +19,16 @@ _GET_FLAGS, _SET_FLAGS, _TOP_FOLDER = 0x80086601, 0x40086602, 0x00020000
 """``FS_IOC_GETFLAGS``, ``FS_IOC_SETFLAGS`` and ``FS_TOPDIR_FL`` of Linux (``chattr +T``)."""
 
 
-def processor_seconds() -> float:
-    """Seconds of the processor, user and system, of this process and of all below it.
+_KERNEL = 2
+"""The process below which the kernel's own threads are."""
+
+
+def processor_seconds(root: int | None = None) -> float:
+    """Seconds of the processor, user and system, of the process ``root`` (this one) and of all below it.
 
     With those of children that have ended and were waited for. NaN where there is no /proc (macOS).
     """
+    root = os.getpid() if root is None else root
     proc = Path("/proc")
     if not (proc / "self" / "stat").exists():
         return float("nan")
@@ -38,36 +44,51 @@ def processor_seconds() -> float:
             fields = text.rpartition(")")[2].split()
             parents[int(entry.name)] = int(fields[1])
             ticks[int(entry.name)] = sum(map(int, fields[11:15]))
-    total = sum(spent for pid, spent in ticks.items() if _is_ours(pid, parents))
+    total = sum(spent for pid, spent in ticks.items() if _is_below(pid, root, parents))
     return total / os.sysconf("SC_CLK_TCK")
 
 
-def _is_ours(pid: int, parents: dict[int, int]) -> bool:
+def _is_below(pid: int, root: int, parents: dict[int, int]) -> bool:
     while pid > 1:
-        if pid == os.getpid():
+        if pid == root:
             return True
         pid = parents.get(pid, 0)
     return False
 
 
 MOST_OF_OTHERS = 0.2
-"""Of how many cores others may take the time while something is measured.
-
-The kernel's own threads, which write our files, are among them, and so is what a hypervisor takes.
-"""
+"""Of how many cores others may take the time while something is measured. What a hypervisor takes is theirs."""
 
 
 class Others:
-    """What the rest of the machine does from now on."""
+    """What the rest of the machine does from now on, but for the kernel's own threads, which write our files.
+
+    Spark's daemons end before their workers: from now on such orphans are children of this process, and count as its
+    own.
+    """
 
     def __init__(self) -> None:
-        self._before = (time.monotonic(), _busy_seconds(), processor_seconds())
+        _adopt_orphans()
+        self._before = _times()
 
     def cores(self) -> float:
         """How many cores others have kept busy since. NaN where there is no /proc (macOS)."""
-        now = (time.monotonic(), _busy_seconds(), processor_seconds())
-        elapsed, busy, ours = (new - old for new, old in zip(now, self._before, strict=True))
-        return max(0.0, busy - ours) / max(elapsed, 1e-9)
+        elapsed, busy, known = (new - old for new, old in zip(_times(), self._before, strict=True))
+        return max(0.0, busy - known) / max(elapsed, 1e-9)
+
+
+def _times() -> tuple[float, float, float]:
+    """The clock, how long the cores were busy, and for how much of it this process and the kernel's threads were."""
+    is_there = Path(f"/proc/{_KERNEL}/comm")
+    of_kernel = is_there.exists() and is_there.read_text() == "kthreadd\n"
+    kernel = processor_seconds(_KERNEL) if of_kernel else 0.0
+    return time.monotonic(), _busy_seconds(), processor_seconds() + kernel
+
+
+def _adopt_orphans() -> None:
+    """Processes below this one whose parents end become its children, and not those of the first process. Linux alone."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 
 def _busy_seconds() -> float:

@@ -1,10 +1,10 @@
-"""The processor time of a process and its children has that of one that has ended, and of one that runs."""
+"""The processor time of a process has that of a child that has ended, of one that runs, and of an orphan."""
 
 import subprocess
 import sys
 import time
 
-from benchmarks.machine import processor_seconds
+from benchmarks.machine import Others, processor_seconds
 
 before = processor_seconds()
 subprocess.run([sys.executable, "-c", "n = 0\nfor n in range(5_000_000): pass"], check=True)
@@ -20,3 +20,9 @@ with subprocess.Popen([sys.executable, "-c", busy]) as process:
             assert time.monotonic() < end, "one that runs"
     finally:
         process.kill()
+Others()
+work = "n = 0\nfor n in range(5_000_000): pass"
+before, end = processor_seconds(), time.monotonic() + 50
+subprocess.run(["sh", "-c", '"$0" -c "$1" &', sys.executable, work], check=True)
+while processor_seconds() - before < 0.1:
+    assert time.monotonic() < end, "one whose parent has ended"
