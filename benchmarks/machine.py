@@ -86,7 +86,7 @@ def _times() -> tuple[float, float, float]:
 
 
 def _adopt_orphans() -> None:
-    """Processes below this one whose parents end become its children, and not those of the first process. Linux alone."""
+    """Processes below this one whose parents end become its children, not those of the first process. Linux alone."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
