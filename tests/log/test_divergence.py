@@ -760,8 +760,11 @@ def test_the_only_snapshot_of_a_copy_is_missing(tmp_path, is_folder):
         snapshot.unlink()
     store = PosixStore(tmp_path / "copy")
     store.requests_are_free = is_folder
+    clock = FakeClock()
+    began = clock.monotonic()
     with pytest.raises(CorruptRecordError, match=r"01.avro and the entries up to .*43.avro are missing"):
-        Log.open(store, FakeClock(), Retry(deadline_s=5))
+        Log.open(store, clock, Retry(deadline_s=5))
+    assert (clock.monotonic() - began >= 5) == is_folder, "a bucket shows what is there"
     found: list[Finding] = []
     assert not verify(PosixStore(tmp_path / "copy"), found.append).is_sound
     assert [(one.name, one.text.partition(";")[0]) for one in found] == [

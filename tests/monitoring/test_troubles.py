@@ -240,6 +240,20 @@ def test_a_deployment_is_no_rebalance_loop(log, clock):
         consumer.close()
 
 
+def test_more_partitions_help_where_there_is_one(log, clock):
+    Admin(log).create_topic("single", 1)
+    with Producer(log, {"linger.ms": 60_000}) as producer:
+        for _ in range(60):
+            producer.send("single", b"x")
+    clock.now += 400
+    with Consumer(log, {"group.id": "billing", "enable.auto.commit": False}) as consumer:
+        consumer.subscribe(["single"])
+        consumer.poll(0)
+        consumer.commit({TopicPartition("single", 0): 1})
+        (one,) = [one for one in status_of(log.store, clock=clock).troubles if one.name == "group behind"]
+    assert "add some, or partitions" in one.advice
+
+
 @pytest.mark.parametrize(
     ("spread", "advice"),
     [(False, "nearly all that they have not read is in orders-0"), (True, "are too slow: add some")],
