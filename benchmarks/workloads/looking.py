@@ -44,7 +44,7 @@ SETTLE_S = 1.3
 def run(bench: Bench) -> Result:
     """In pairs of slices."""
     result = Result("looking")
-    looking(bench, result, bench.choose(1.0, 3.0), bench.repeats(5, 80))
+    looking(bench, result, bench.choose(1.0, 3.0), bench.repeats(5, 30))
     return result
 
 
