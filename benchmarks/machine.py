@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import ctypes
 import fcntl
+import math
 import os
 import platform
 import subprocess
@@ -29,23 +30,24 @@ def processor_seconds(root: int | None = None) -> float:
     With those of children that have ended and were waited for. NaN where there is no /proc (macOS).
     """
     root = os.getpid() if root is None else root
-    proc = Path("/proc")
-    if not (proc / "self" / "stat").exists():
-        return float("nan")
+    parents, spent = _processes()
+    return (
+        sum(seconds for pid, seconds in spent.items() if _is_below(pid, root, parents)) if spent else math.nan
+    )
+
+
+def _processes() -> tuple[dict[int, int], dict[int, float]]:
+    """The parent of each process, and its seconds of the processor. Without /proc there are none."""
     parents: dict[int, int] = {}
-    ticks: dict[int, int] = {}
-    for entry in proc.iterdir():
-        if entry.name.isdigit():
-            try:
-                text = (entry / "stat").read_text()
-            except OSError:
-                continue  # It has ended meanwhile; its parent counts it.
+    spent: dict[int, float] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # It has ended meanwhile; its parent counts it.
             # The command, in brackets, may have spaces and brackets.
-            fields = text.rpartition(")")[2].split()
-            parents[int(entry.name)] = int(fields[1])
-            ticks[int(entry.name)] = sum(map(int, fields[11:15]))
-    total = sum(spent for pid, spent in ticks.items() if _is_below(pid, root, parents))
-    return total / os.sysconf("SC_CLK_TCK")
+            fields = stat.read_text().rpartition(")")[2].split()
+            pid = int(stat.parent.name)
+            parents[pid] = int(fields[1])
+            spent[pid] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return parents, spent
 
 
 def _is_below(pid: int, root: int, parents: dict[int, int]) -> bool:
@@ -63,26 +65,34 @@ MOST_OF_OTHERS = 0.2
 class Others:
     """What the rest of the machine does from now on, but for the kernel's own threads, which write our files.
 
-    Spark's daemons end before their workers: from now on such orphans are children of this process, and count as its
-    own.
+    Their processes are counted, not what is left of the machine's time without ours: of ours some end unseen, and their
+    time with them. Spark's daemons end before their workers: from now on such orphans are children of this process.
     """
 
     def __init__(self) -> None:
         _adopt_orphans()
-        self._before = _times()
+        self._began, self._before = time.monotonic(), _seconds_of_others()
 
     def cores(self) -> float:
         """How many cores others have kept busy since. NaN where there is no /proc (macOS)."""
-        elapsed, busy, known = (new - old for new, old in zip(_times(), self._before, strict=True))
-        return max(0.0, busy - known) / max(elapsed, 1e-9)
+        elapsed = max(time.monotonic() - self._began, 1e-9)
+        # One that has ended without a parent that waits takes its time with it.
+        return max(_seconds_of_others() - self._before, 0.0) / elapsed
 
 
-def _times() -> tuple[float, float, float]:
-    """The clock, how long the cores were busy, and for how much of it this process and the kernel's threads were."""
-    is_there = Path(f"/proc/{_KERNEL}/comm")
-    of_kernel = is_there.exists() and is_there.read_text() == "kthreadd\n"
-    kernel = processor_seconds(_KERNEL) if of_kernel else 0.0
-    return time.monotonic(), _busy_seconds(), processor_seconds() + kernel
+def _seconds_of_others() -> float:
+    """Of the processor, taken by processes that are neither ours nor the kernel's, and by the hypervisor."""
+    parents, spent = _processes()
+    ours = {os.getpid(), _KERNEL if _has_kernel_threads() else 0}
+    return _stolen_seconds() + sum(
+        seconds for pid, seconds in spent.items() if not any(_is_below(pid, root, parents) for root in ours)
+    )
+
+
+def _has_kernel_threads() -> bool:
+    """In a container the process of that number is any."""
+    comm = Path(f"/proc/{_KERNEL}/comm")
+    return comm.exists() and comm.read_text() == "kthreadd\n"
 
 
 def _adopt_orphans() -> None:
@@ -91,15 +101,12 @@ def _adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 
-def _busy_seconds() -> float:
-    """For which all cores together were not idle, nor waiting for a disk, since the machine was started."""
+def _stolen_seconds() -> float:
+    """That the hypervisor gave to others, since the machine was started."""
     stat = Path("/proc/stat")
     if not stat.exists():
-        return float("nan")
-    user, nice, system, _idle, _waiting, *interrupts = map(
-        int, stat.read_text().split("\n", 1)[0].split()[1:9]
-    )
-    return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
+        return math.nan
+    return int(stat.read_text().split("\n", 1)[0].split()[8]) / os.sysconf("SC_CLK_TCK")
 
 
 def place(folder: Path) -> str:

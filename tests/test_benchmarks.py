@@ -522,22 +522,18 @@ def test_every_page_of_work_does_something(tmp_path):
 
 
 def test_what_others_do_meanwhile_is_seen(monkeypatch):
-    busy, now = iter([100.0, 103.0]), iter([0.0, 4.0])
-    ours, kernel = iter([10.0, 10.8]), iter([5.0, 5.2])
+    ours = os.getpid()
+    parents = {1: 0, 2: 0, 10: 1, 20: 2, ours: 10, 40: ours, 50: 40}
+    before = dict.fromkeys(parents, 1.0)
+    after = {**before, 2: 2.0, 10: 2.0, 20: 2.0, ours: 9.0, 40: 9.0, 50: 9.0, 60: 0.5}
+    now, stolen = iter([0.0, 4.0]), iter([7.0, 7.5])
+    looks = iter([(parents, before), ({**parents, 60: 10}, after)])
     monkeypatch.setattr(machine, "_adopt_orphans", lambda: None)
-    monkeypatch.setattr(machine, "_busy_seconds", lambda: next(busy))
-    monkeypatch.setattr(machine, "processor_seconds", lambda root=None: next(kernel if root else ours))
+    monkeypatch.setattr(machine, "_processes", lambda: next(looks))
+    monkeypatch.setattr(machine, "_has_kernel_threads", lambda: True)
+    monkeypatch.setattr(machine, "_stolen_seconds", lambda: next(stolen))
     monkeypatch.setattr("benchmarks.machine.time.monotonic", lambda: next(now))
-    assert machine.Others().cores() == 0.5
-
-
-@pytest.mark.skipif(not Path("/proc/stat").exists(), reason="needs /proc/stat (Linux)")
-def test_the_machine_is_busy_when_this_process_is():
-    before = machine._busy_seconds()
-    end = time.process_time() + 0.2
-    while time.process_time() < end:
-        pass
-    assert machine._busy_seconds() - before > 0.1
+    assert machine.Others().cores() == (1.0 + 0.5 + 0.5) / 4
 
 
 def test_what_was_measured_on_a_busy_machine_is_not_kept(tmp_path, monkeypatch, capsys):
