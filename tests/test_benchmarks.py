@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import os
 import random
 import shutil
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 

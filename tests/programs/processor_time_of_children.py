@@ -1,4 +1,4 @@
-"""The processor time of a process has that of a child that has ended, of one that runs, and of an orphan (first another's)."""
+"""The processor time of a process has that of a child that has ended, of one that runs, and of its orphan, not of another's."""
 
 import subprocess
 import sys
