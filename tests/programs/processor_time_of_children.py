@@ -1,4 +1,4 @@
-"""The processor time of a process has that of a child that has ended, of one that runs, and of its orphan, not of another's."""
+"""The processor time of a process has that of children that have ended or run, and of an orphan, not of others."""
 
 import subprocess
 import sys
