@@ -29,6 +29,10 @@ def digits(_):
     return b"%0100d" % int.from_bytes(RANDOM(41), "big")
 
 
+def flight(_):
+    return b"JFK-LAX-UA-N14228" + RANDOM(12)
+
+
 def plain(_):
     return RANDOM(100)
 
@@ -48,8 +52,8 @@ def codecs(*parts, compression=AUTO):
 
 @pytest.mark.parametrize(
     ("value", "codec"),
-    [(padded, "zstd"), (plain, None), (digits, None)],
-    ids=["padded", "random", "half of it"],
+    [(padded, "zstd"), (flight, "zstd"), (plain, None), (digits, None)],
+    ids=["padded", "half repeats", "random", "zstd halves it, and nothing repeats"],
 )
 def test_what_pays_is_compressed(value, codec):
     assert set(codecs([value(number) for number in range(FITS)])) == {codec}

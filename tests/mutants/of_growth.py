@@ -532,7 +532,7 @@ MUTANTS = (
     Mutant(
         "auto-compresses-always",
         "spark_eos/log/data/arrow_file.py",
-        "compression.may_stay_plain and not _pays(compression, first):",
+        "compression.may_stay_plain and not _pays(first):",
         "compression.may_stay_plain and first is None:",
         "the default spends the processor's time on rows that do not get smaller",
         ("tests/log/test_auto_compression.py",),

@@ -32,8 +32,12 @@ _TRIED_BYTES = 256 << 10
 _LEAST_BYTES = 4 << 10
 """A batch of less is not worth a codec's work: each buffer of it is compressed by itself. It is when it is rolled."""
 
-_PAYS = 0.4
-"""Compression pays if no more than this is left. Random digits leave 0.42, and take as long to compress as to write."""
+_PAYS = 0.7
+"""Compression pays if lz4 leaves no more than this: it finds repetitions alone.
+
+zstd also makes random digits smaller, by half, and takes as long for that as writing them does; lz4 leaves 0.95 of
+those, and 0.56 of flights as Avro.
+"""
 
 _MAGIC_BYTES = 8
 """``ARROW1`` and two bytes of padding, at the start of every Arrow file."""
@@ -154,7 +158,7 @@ class StagedFileWriter(UploadedFile):
 
     def _open_writer(self, first: pa.RecordBatch) -> pa.ipc.RecordBatchFileWriter:
         compression = self._compression
-        if compression is not None and compression.may_stay_plain and not _pays(compression, first):
+        if compression is not None and compression.may_stay_plain and not _pays(first):
             compression = None
         self._writer = pa.ipc.new_file(self._sink, self.schema, options=_write_options(compression))
         return self._writer
@@ -216,14 +220,14 @@ def slices(batch: pa.RecordBatch, size: int) -> list[pa.RecordBatch]:
     return [batch.slice(first, rows) for first in range(0, batch.num_rows, rows)]
 
 
-def _pays(compression: Compression, batch: pa.RecordBatch) -> bool:
+def _pays(batch: pa.RecordBatch) -> bool:
     """Whether rows like those of ``batch`` are worth compressing."""
     (sample, *_) = slices(batch, _TRIED_BYTES)
     size = size_of(sample)
     if size < _LEAST_BYTES:
         return False
     compressed = pa.BufferOutputStream()
-    with pa.ipc.new_stream(compressed, sample.schema, options=_write_options(compression)) as writer:
+    with pa.ipc.new_stream(compressed, sample.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_batch(sample)
     return bool(compressed.tell() <= _PAYS * size)
 
