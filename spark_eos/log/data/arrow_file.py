@@ -227,7 +227,8 @@ def _pays(batch: pa.RecordBatch) -> bool:
     if size < _LEAST_BYTES:
         return False
     compressed = pa.BufferOutputStream()
-    with pa.ipc.new_stream(compressed, sample.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_stream(compressed, sample.schema, options=options) as writer:
         writer.write_batch(sample)
     return bool(compressed.tell() <= _PAYS * size)
 
