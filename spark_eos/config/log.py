@@ -41,7 +41,8 @@ LOG = Table(
         _WHOLE,
         300_000,
         "A reader whose first unread record is older is behind: `eoslog status`, the page and the alerts warn. "
-        "`health.lag.max.ms:NAME` is the limit of one group or query.",
+        "`health.lag.max.ms:NAME` is the limit of one group or query; of a query that reads elsewhere, such as "
+        "`mirror/NAME`, it is how long it may commit nothing.",
         _READERS,
         "eoslog",
         by_name=True,

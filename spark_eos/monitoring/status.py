@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from spark_eos.errors import EosLogError
+from spark_eos.errors import EosLogError, StorePermissionError
 from spark_eos.errors.hidden import safe_url
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
@@ -15,8 +15,9 @@ from spark_eos.log.log import Log
 from spark_eos.log.timekeeping import is_ahead
 from spark_eos.maintenance.maintain import size_text
 from spark_eos.monitoring.activity import Activity, Watch
+from spark_eos.monitoring.elsewhere import QueryCommit, query_commits
 from spark_eos.monitoring.measured_store import LookingStore
-from spark_eos.monitoring.members import silent_members
+from spark_eos.monitoring.members import SilentMember, silent_members
 from spark_eos.monitoring.sizes import Sizes
 from spark_eos.monitoring.troubles.of_state import LogView, of_snapshots, troubles_of
 from spark_eos.monitoring.troubles.trouble import LOG, Trouble, worst_first
@@ -30,11 +31,15 @@ _LEAST_BYTES = 1 << 20
 
 
 class Status(NamedTuple):
-    """What a look at a log has found; ``activity`` is None if it could not be read."""
+    """What a look at a log has found; ``activity`` is None if it could not be read.
+
+    ``elsewhere`` are queries that read outside of the log: how far they are behind, and whether they run, is not known.
+    """
 
     log: str
     activity: Activity | None
     troubles: list[Trouble]
+    elsewhere: list[QueryCommit]
 
 
 class Space(NamedTuple):
@@ -87,25 +92,35 @@ def status_of(
         log = Log.open(store, clock)
         activity = Watch(log).look()
     except EosLogError as error:
-        return Status(
-            label, None, [of_error(error, settings, is_bucket="://" in label), *of_space(space(inner))]
-        )
+        troubles = [of_error(error, settings, is_bucket="://" in label), *of_space(space(inner))]
+        return Status(label, None, troubles, [])
     state = log.state
     troubles = space_troubles(inner, state, space)
     for look in (_of_state, _snapshots):
         try:
-            troubles += look(log, activity)
+            troubles += look(log, activity, settings)
         except EosLogError as error:
             troubles.append(of_error(error, settings, is_bucket="://" in label))
-    return Status(label, activity, worst_first(troubles))
+    elsewhere = [query for query in query_commits(state) if not query.reads_here]
+    return Status(label, activity, worst_first(troubles), elsewhere)
 
 
-def _of_state(log: Log, activity: Activity) -> list[Trouble]:
+def _of_state(log: Log, activity: Activity, settings: Settings) -> list[Trouble]:
     state, now_ms = log.state, activity.now_ms
     small = {key: size.small for key, size in Sizes().of(state).items()}
-    silent = silent_members(log, state, now_ms)
+    silent, refused = silent_or_refused(log, state, now_ms, settings)
     store_ms = _store_ms(log) if is_ahead(state, now_ms) else None
-    return troubles_of(LogView(state, now_ms, activity.lags, small, silent, store_ms))
+    return [*refused, *troubles_of(LogView(state, now_ms, activity.lags, small, silent or (), store_ms))]
+
+
+def silent_or_refused(
+    log: Log, state: State, now_ms: int, settings: Settings = NO_SETTINGS
+) -> tuple[tuple[SilentMember, ...] | None, list[Trouble]]:
+    """Members without a sign of life; None if this user may not read the signs, and the trouble that says so."""
+    try:
+        return tuple(silent_members(log, state, now_ms)), []
+    except StorePermissionError as error:
+        return None, [of_error(error, settings, is_bucket="://" in log.url)]
 
 
 def _store_ms(log: Log) -> int | None:
@@ -167,6 +182,6 @@ def of_space(space: Space | None) -> Iterator[Trouble]:
     )
 
 
-def _snapshots(log: Log, _: Activity) -> Iterator[Trouble]:
+def _snapshots(log: Log, _: Activity, __: Settings) -> Iterator[Trouble]:
     numbers = (paths.snapshot_seq(info.name) for info in log.store.list(paths.SNAPSHOTS))
     return of_snapshots(log.state, max((seq for seq in numbers if seq is not None), default=0))

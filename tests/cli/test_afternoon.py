@@ -246,9 +246,14 @@ def test_a_group_without_consumers(terminal, log_url):
 
 def test_a_group_that_retention_has_passed(terminal, log_url):
     log = Log.create(log_url)
-    Admin(log).create_topic("orders", 1)
+    Admin(log).create_topic("orders", 2)
     send(log, 10)
-    Admin(log).alter_group_offsets("billing", {TopicPartition("orders", 0): 1})
+    with Producer(log) as producer:
+        for _ in range(3):
+            producer.send("orders", b"x", partition=1)
+    Admin(log).alter_group_offsets(
+        "billing", {TopicPartition("orders", 0): 1, TopicPartition("orders", 1): 2}
+    )
     Admin(log).delete_records({TopicPartition("orders", 0): 4})
     trouble = terminal.troubles(log_url)["records lost"]
     assert "group 'billing' has not read 3 offsets that were deleted, of orders-0" in trouble["text"]
@@ -256,6 +261,8 @@ def test_a_group_that_retention_has_passed(terminal, log_url):
     for line in (*trouble["look"], *trouble["cure"]):
         terminal.run(line)
     assert terminal.troubles(log_url, code=0) == {}
+    offsets = {at.partition: one.offset for at, one in Admin(log).list_group_offsets("billing").items()}
+    assert offsets == {0: 4, 1: 2}, "nothing else is read again"
 
 
 # -- A full disk ------------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ def test_it_may_be_long():
 )
 def test_errors_name_the_column_or_the_place(text, error):
     with pytest.raises(InvalidRequestError) as caught:
-        parsed(text, "t", ROWS.schema, remedy=". Look")
+        parsed(text, "t", ROWS.schema)
     assert error in str(caught.value)
 
 

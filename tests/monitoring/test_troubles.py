@@ -6,14 +6,18 @@ import pytest
 
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
 from spark_eos.cli.operate.text import head_lines
+from spark_eos.errors import StorePermissionError
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.monitoring import lags_across
 from spark_eos.monitoring.status import status_of
 from spark_eos.monitoring.troubles.trouble import LOG
+from spark_eos.protocol.actions import JoinGroup
 from spark_eos.protocol.rules.joins import MEMBER_JOINED
 from spark_eos.storage import MemoryStore
+from spark_eos.testing import FaultyStore
 from tests.log.fakes import FakeClock
 from tests.monitoring.micro_batches import micro_batch
+from tests.needing import needs
 
 DAY_S = 86_400
 
@@ -269,3 +273,42 @@ def test_one_partition_that_holds_the_backlog_is_named(log, clock, spread, advic
     (one,) = [one for one in status_of(log.store, clock=clock).troubles if one.name == "group behind"]
     assert advice in one.advice
     consumer.close()
+
+
+@pytest.fixture
+def unseen(log, clock):
+    """A log with a member whose signs of life may not be read, and a reader that has lost records."""
+    send(log, 5)
+    Admin(log).alter_group_offsets("g", {TopicPartition("orders", 0): 1})
+    Admin(log).delete_records({TopicPartition("orders", 0): 3})
+    join = JoinGroup("members", "m", ("orders",), ("range",), 45_000)
+    log.commit(lambda _: (join,))
+    clock.now += 200
+    store = FaultyStore(log.store)
+    store.inject(StorePermissionError("_groups/m: cannot read"), "read", "_groups/*", times=None)
+    return store
+
+
+def test_what_may_not_be_read_hides_no_other_trouble(unseen, clock):
+    found = [(one.level, one.name) for one in status_of(unseen, clock=clock).troubles]
+    assert found == [("critical", "STORE_PERMISSION"), ("critical", "records lost"), ("note", "lag unknown")]
+
+
+@needs("metrics")
+def test_metrics_say_so_too_and_call_no_member_alive(unseen, clock):
+    from spark_eos.extensions.metrics.watch import LogWatch
+
+    points = [one for one in LogWatch(unseen, clock=clock).points(wait=True) if one.value]
+    names = {one.labels[1] for one in points if one.metric.name == "eoslog.trouble"}
+    assert names == {"STORE_PERMISSION", "records lost", "lag unknown"}
+    assert "eoslog.up" in {one.metric.name for one in points}
+    assert not any(one.metric.name.endswith("silent_members") for one in points)
+
+
+@needs("ui")
+def test_the_page_says_so_too(unseen, clock):
+    from spark_eos.extensions.ui.areas.troubles import troubles as on_the_page
+    from spark_eos.extensions.ui.follower import Follower
+
+    found = {one.name for one in on_the_page(Follower(unseen, clock=clock))}
+    assert found == {"STORE_PERMISSION", "records lost", "lag unknown"}

@@ -52,7 +52,7 @@ MUTANTS = (
     Mutant(
         "not-asked-is-alive",
         "spark_eos/extensions/metrics/state_points.py",
-        "if silent[group] or group not in unknown:",
+        "if silent[group] or (seen.silent is not None and group not in unknown):",
         "if True:",
         "members that no look has asked for pass for healthy ones",
         ("tests/extensions/metrics/test_log_watch.py",),

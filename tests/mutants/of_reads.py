@@ -19,7 +19,7 @@ MUTANTS = (
     Mutant(
         "nan-compares-with-nothing",
         _EXPRESSION,
-        'if sign.text[0] == ">" and pa.types.is_floating(field.type):',
+        'if sign.text[0] == ">" and field.type is not None and pa.types.is_floating(field.type):',
         "if False:",
         "a filter leaves out NaN where Spark's own keeps it",
         _OF_EXPRESSIONS,

@@ -126,6 +126,23 @@ def test_errors_of_reads_and_deletes(store: PosixStore, monkeypatch: pytest.Monk
     assert store.read("a").to_pybytes() == b"1"
 
 
+def test_who_only_looks_is_asked_for_no_right_to_write(
+    store: PosixStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.create("a", b"1")
+    asks: list[tuple[str, Callable[[], object], str]] = [
+        ("open", lambda: store.read("a"), "the right to read and search there"),
+        ("scandir", lambda: [*store.list("")], "the right to read and search there"),
+        ("stat", lambda: store.size("a"), "the right to read and search there"),
+        ("unlink", lambda: store.delete("a"), "the right to read, write and search there"),
+    ]
+    for call, ask, right in asks:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, fail(errno.EACCES))
+            with pytest.raises(StorePermissionError, match=right):
+                ask()
+
+
 def test_a_swallowed_write_error_still_stops_the_upload(
     store: PosixStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

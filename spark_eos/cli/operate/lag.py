@@ -120,8 +120,9 @@ def _nothing(groups: Sequence[str], topics: Sequence[str], *, has_logs: bool) ->
         return f"{readers}: nothing is read by that"
     if topics:
         return f"no group, Spark query or publication reads topic {read}"
-    where = "these logs: they have" if has_logs else "this log: it has"
-    return f"nothing reads {where} no groups, Spark queries or publications"
+    return (
+        f"nothing reads {'these logs' if has_logs else 'this log'}: no group, Spark query or publication does"
+    )
 
 
 def _summed(rows: Sequence[_Row]) -> list[_Row]:

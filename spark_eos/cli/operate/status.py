@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+_MOST_ELSEWHERE = 20
+
 
 @app.command("status", cls=Command)
 def status(urls: Urls, command_config: ConfigFile = None, as_json: Json = False) -> None:
@@ -68,6 +70,25 @@ def _print(log_status: Status, config_file: str | None) -> None:
         return
     for subject, command in {"rows": ("verify", LOG), "garbage": ("vacuum", LOG, "--dry-run")}.items():
         print(f"not looked at: {subject}, by {_command(command, log_status, config_file)}")
+    if log_status.elsewhere:
+        print(f"not known: whether these run, which read elsewhere: {printable(_elsewhere(log_status))}")
+
+
+def _elsewhere(log_status: Status) -> str:
+    """When each of them has committed last, which is all that the log knows."""
+    from spark_eos.monitoring.troubles.trouble import age, in_one_line
+
+    assert log_status.activity is not None
+    now_ms = log_status.activity.now_ms
+    return in_one_line(
+        (
+            f"{query.name} (how far it is stands in Kafka)"
+            if query.timestamp_ms is None
+            else f"{query.name} (has committed {age(now_ms - query.timestamp_ms)} ago)"
+            for query in log_status.elsewhere
+        ),
+        most=_MOST_ELSEWHERE,
+    )
 
 
 def _command(words: tuple[str, ...], log_status: Status, config_file: str | None) -> str:
@@ -85,6 +106,9 @@ def _as_json(log_status: Status, config_file: str | None) -> dict[str, Any]:
         "log": log_status.log,
         "entry": None if log_status.activity is None else log_status.activity.seq,
         "troubles": [_trouble_as_json(trouble, log_status, config_file) for trouble in log_status.troubles],
+        "elsewhere": [
+            {"query": query.name, "last_commit_ms": query.timestamp_ms} for query in log_status.elsewhere
+        ],
     }
 
 

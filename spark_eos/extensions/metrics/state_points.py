@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from spark_eos.extensions.metrics.entry_counts import EntryCounts
 from spark_eos.extensions.metrics.points import Point, point
+from spark_eos.monitoring.elsewhere import query_commits
 from spark_eos.monitoring.lag import Lag, limit_ms
 from spark_eos.monitoring.members import SilentMember, not_asked
 from spark_eos.monitoring.sizes import Size
@@ -20,7 +21,10 @@ _NOUNS = {"group": "consumer_group", "query": "query", "publication": "publicati
 
 
 class LogLook(NamedTuple):
-    """What one look at a log saw; ``by_partition``: whether points of single partitions are wanted."""
+    """What one look at a log saw; ``by_partition``: whether points of single partitions are wanted.
+
+    ``silent`` is None if the signs of life of members may not be read.
+    """
 
     log: str
     state: State
@@ -28,7 +32,7 @@ class LogLook(NamedTuple):
     counts: EntryCounts
     sizes: Mapping[PartitionKey, Size]
     lags: tuple[Lag, ...]
-    silent: tuple[SilentMember, ...]
+    silent: tuple[SilentMember, ...] | None
     by_partition: bool
 
 
@@ -39,13 +43,17 @@ def state_points(seen: LogLook) -> Iterator[Point]:
     open_ms = _open_since(seen.state)
     for name in sorted(seen.state.topics):
         yield from _of_topic(seen, seen.state.topics[name], open_ms)
-    silent, unknown = Counter(member.group for member in seen.silent), not_asked(seen.state)
+    silent, unknown = Counter(member.group for member in seen.silent or ()), not_asked(seen.state)
     for group in sorted(seen.state.groups):
         yield point("eoslog.consumer_group.members", len(seen.state.groups[group].members), seen.log, group)
-        if silent[group] or group not in unknown:
+        if silent[group] or (seen.silent is not None and group not in unknown):
             yield point("eoslog.consumer_group.silent_members", silent[group], seen.log, group)
     for query in sorted(seen.state.queries):
         yield point("eoslog.query.batch", seen.state.queries[query].batch_id, seen.log, query)
+    for commit in query_commits(seen.state):
+        if commit.timestamp_ms is not None:
+            age_ms = max(seen.now_ms - commit.timestamp_ms, 0)
+            yield point("eoslog.query.last_commit.age", age_ms / 1000, seen.log, commit.name)
     for name in sorted(seen.state.publications):
         publication = seen.state.publications[name]
         published = publication.first if publication.published is None else publication.published.sequence

@@ -24,11 +24,8 @@ _TROUBLE, _LEVEL, _ABOUT = "eoslog.trouble", "eoslog.level", "eoslog.about"
 _CALL_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 """As OpenTelemetry's conventions for databases and for messaging advise."""
 
-
-_OF_TOPIC = (_LOG, _TOPIC)
-_OF_PARTITION = (_LOG, _TOPIC, _PARTITION)
-_OF_GROUP = (_LOG, _GROUP)
-_OF_CLIENT = (_LOG, _CLIENT)
+_OF_TOPIC, _OF_PARTITION = (_LOG, _TOPIC), (_LOG, _TOPIC, _PARTITION)
+_OF_GROUP, _OF_CLIENT = (_LOG, _GROUP), (_LOG, _CLIENT)
 
 _OF_LOGS = (
     _gauge(
@@ -168,7 +165,7 @@ _OF_LOGS = (
         "{member}",
         _OF_GROUP,
         "Members that have shown no sign of life for twice their `session.timeout.ms`; no value if "
-        "none is known and not all of the group were asked (1,000 of a log are)",
+        "none is known and not all of the group were asked (1,000 of a log are, and none without the right to read)",
     ),
     _gauge(
         "consumer_group.lag_unknown",
@@ -186,6 +183,12 @@ _OF_LOGS = (
     ),
     *_lags("query", _QUERY, "the Spark query that commits into this log has"),
     _gauge("query.batch", "{batch}", (_LOG, _QUERY), "Number of the last micro-batch that it has committed"),
+    _gauge(
+        "query.last_commit.age",
+        "s",
+        (_LOG, _QUERY),
+        "Time since it has committed, or begun; of a mirror (`mirror/NAME`). With nothing to read it commits nothing",
+    ),
     *_lags("publication", _PUBLICATION, "the publication's tables have"),
     _gauge(
         "publication.sequence",

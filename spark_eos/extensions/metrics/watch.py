@@ -21,9 +21,8 @@ from spark_eos.log.environment import Environment
 from spark_eos.log.log import Log
 from spark_eos.monitoring.lag import lags_at
 from spark_eos.monitoring.measured_store import LookingStore
-from spark_eos.monitoring.members import silent_members
 from spark_eos.monitoring.sizes import Sizes
-from spark_eos.monitoring.status import Space, of_error, of_space, space_of
+from spark_eos.monitoring.status import Space, of_error, of_space, silent_or_refused, space_of
 from spark_eos.monitoring.troubles import of_state
 from spark_eos.monitoring.troubles.trouble import Trouble
 from spark_eos.protocol.state import State
@@ -154,11 +153,12 @@ class LogWatch:
         now_ms = self._clock.now_ms()
         self._counts.forget(state)
         sizes = self._sizes.of(state)
-        lags, silent = tuple(lags_at(log, state, now_ms)), tuple(silent_members(log, state, now_ms))
+        lags = tuple(lags_at(log, state, now_ms))
+        silent, refused = silent_or_refused(log, state, now_ms, self._settings)
         seen = LogLook(self.label, state, now_ms, self._counts, sizes, lags, silent, self._by_partition)
         small = {key: size.small for key, size in sizes.items()}
-        troubles = of_state.troubles_of(of_state.LogView(state, now_ms, lags, small, silent))
-        return [*state_points(seen), *self._wrong(troubles, self._spaces(state))]
+        troubles = of_state.troubles_of(of_state.LogView(state, now_ms, lags, small, silent or ()))
+        return [*state_points(seen), *self._wrong([*refused, *troubles], self._spaces(state))]
 
     def _spaces(self, state: State | None) -> list[Space]:
         """Of the disk, and of that of the data, if it is apart."""

@@ -53,9 +53,11 @@ class Decoder:
 
     def cells(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
         """The columns of a record, or the fields of its value; None if it is no object."""
-        if self._is_typed:
-            return cells(row, self._cut)
-        data = row["value"]
+        fields = row if self._is_typed else self.fields(row["value"])
+        return None if fields is None else cells(fields, self._cut)
+
+    def fields(self, data: bytes | None) -> Mapping[Any, Any] | None:
+        """The fields of a value; None if it is no object."""
         if data is None or self._decoding not in {"auto", "json"}:
             return None
         body = data if self._codec is None else self._codec.written_json(data)
@@ -63,7 +65,7 @@ class Decoder:
             fields = fields_of_json(body) if body is not None else self._decoded(data)
         except (ValueError, EosLogError):
             return None
-        return cells(fields, self._cut) if isinstance(fields, Mapping) else None
+        return fields if isinstance(fields, Mapping) else None
 
     def _decoded(self, data: bytes) -> Any:
         return None if self._codec is None else self._codec.decode(data)

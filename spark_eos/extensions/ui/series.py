@@ -216,7 +216,7 @@ def _group_lag(state: State, group: str) -> int:
 
 
 def query_lags(state: State) -> dict[str, int]:
-    """Offsets that each Spark query is behind, in the topics of this log that it reads."""
+    """Offsets that each Spark query is behind, in the topics of this log that it reads; of others nothing is known."""
     return {
         name: sum(
             _offsets_behind(state, at.topic, at.partition, at.topic_id, at.offset)
@@ -224,6 +224,7 @@ def query_lags(state: State) -> dict[str, int]:
             for at in source.end_offsets
         )
         for name, query in state.queries.items()
+        if any(source.end_offsets for source in query.sources)
     }
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -56,11 +57,22 @@ class Column(NamedTuple):
     name: str
 
 
+class ValueField(NamedTuple):
+    """A field of values that are no columns, such as JSON. Each of them may have another type, so it has none here."""
+
+    name: str
+    type: None = None
+
+
 class Call(NamedTuple):
     """A function of ``pyarrow.compute``, of columns, values and calls; one of two takes more of them in turn."""
 
     function: str
     of: tuple[Any, ...]
+
+
+Condition: TypeAlias = "Call | Column"
+"""What is true or false of a row: a call, or a column of booleans."""
 
 
 class Filter(NamedTuple):
@@ -70,9 +82,11 @@ class Filter(NamedTuple):
     which take a sixth of a second each. So a value that columns are compared with is an array that has no other.
     """
 
-    call: Call
+    call: Condition
     fields: tuple[pa.Field, ...]
     """The columns that it names."""
+    asked: tuple[tuple[str, Condition], ...] = ()
+    """Of fields of values: a column's name, and the condition on a `ValueField` whose outcomes it has."""
 
     @property
     def expression(self) -> pc.Expression:
@@ -96,13 +110,14 @@ def _value_of(part: Any, column: Callable[[str], Any]) -> Any:
     return reduce(function, values) if len(values) > 1 else function(*values)
 
 
-def parsed(text: str, topic: str, schema: pa.Schema, *, remedy: str = "") -> Filter:
+def parsed(text: str, topic: str, schema: pa.Schema, *, has_value_fields: bool = False) -> Filter:
     """The filter over the columns ``schema`` of a topic that a text says.
 
-    ``remedy`` is said of a column that is not there. Raises `InvalidRequestError`, naming the column, or the place.
+    ``has_value_fields``: other names are fields of its values. Raises `InvalidRequestError`, naming the column, or the
+    place.
     """
-    parser = _Parser(topic, schema, text, remedy)
-    row_filter = Filter(parser.whole(), tuple(parser.fields.values()))
+    parser = _Parser(topic, schema, text, has_value_fields=has_value_fields)
+    row_filter = Filter(parser.whole(), tuple(parser.fields.values()), tuple(parser.asked.items()))
     try:
         row_filter.apply(pa.Table.from_batches([], pa.schema(row_filter.fields)))
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -117,13 +132,15 @@ class _Token(NamedTuple):
 
 
 class _Parser:
-    def __init__(self, topic: str, schema: pa.Schema, text: str, remedy: str) -> None:
-        self._topic, self._schema, self._text, self._remedy = topic, schema, text, remedy
+    def __init__(self, topic: str, schema: pa.Schema, text: str, *, has_value_fields: bool) -> None:
+        self._topic, self._schema, self._text = topic, schema, text
+        self._has_value_fields = has_value_fields
         self._tokens = [*self._read(text)]
         self._next = 0
         self._depth = 0
         self.fields: dict[str, pa.Field] = {}
         """The columns that were named so far."""
+        self.asked: dict[str, Condition] = {}
 
     def _read(self, text: str) -> Iterator[_Token]:
         at, end = 0, len(text.rstrip())
@@ -169,26 +186,26 @@ class _Parser:
         if not self._is(text):
             raise self._wrong(self._ahead().at)
 
-    def whole(self) -> Call:
+    def whole(self) -> Condition:
         """The expression, to the end of the text."""
         expression = self._either()
         if self._next < len(self._tokens):
             raise self._wrong(self._ahead().at)
         return expression
 
-    def _either(self) -> Call:
+    def _either(self) -> Condition:
         return self._joined("OR", self._both)
 
-    def _both(self) -> Call:
+    def _both(self) -> Condition:
         return self._joined("AND", self._one)
 
-    def _joined(self, word: str, part: Callable[[], Call]) -> Call:
+    def _joined(self, word: str, part: Callable[[], Condition]) -> Condition:
         parts = [part()]
         while self._is(word):
             parts.append(part())
         return _joined(word, parts)
 
-    def _one(self) -> Call:
+    def _one(self) -> Condition:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise InvalidRequestError(f"the filter has more than {_DEEPEST} levels of NOT and parentheses")
@@ -203,70 +220,83 @@ class _Parser:
         finally:
             self._depth -= 1
 
-    def _comparison(self) -> Call:
-        field = self._column(self._take("name", "quoted"))
-        column = Column(field.name)
+    def _comparison(self) -> Condition:
+        first = self._take("name", "quoted")
+        field = self._column(first)
+        if not isinstance(field, ValueField):
+            return self._compared(field, Column(field.name))
+        call = self._compared(field, field)
+        name = self._text[first.at : self._ahead().at].strip()
+        self.asked[name], self.fields[name] = call, pa.field(name, pa.bool_())
+        return Column(name)
+
+    def _compared(self, field: pa.Field | ValueField, column: Column | ValueField) -> Condition:
         if self._is("IS"):
             is_not = self._is("NOT")
             self._expect("NULL")
             return Call("is_valid" if is_not else "is_null", (column,))
-        if pa.types.is_nested(field.type):
+        if field.type is not None and pa.types.is_nested(field.type):
             raise InvalidRequestError(
                 f"column {field.name!r} is of type {field.type}: only IS NULL and IS NOT NULL are asked of it"
             )
         is_not = self._is("NOT")
+        expression: Condition
         if self._is("LIKE"):
-            expression = self._like(field, self._take("text"))
+            expression = self._like(field, column, self._take("text"))
         elif self._is("IN"):
-            expression = self._among(field)
+            expression = self._among(field, column)
         else:
             sign = self._take("sign")
             if is_not or sign.text not in _COMPARED:
                 raise self._wrong(sign.at)
             expression = Call(_COMPARED[sign.text], (column, self._literal(field)))
-            if sign.text[0] == ">" and pa.types.is_floating(field.type):
+            if sign.text[0] == ">" and field.type is not None and pa.types.is_floating(field.type):
                 # To Arrow, NaN is neither above nor below anything.
                 expression = _joined("OR", [expression, Call("is_nan", (column,))])
         return Call("invert", (expression,)) if is_not else expression
 
-    def _column(self, token: _Token) -> pa.Field:
+    def _column(self, token: _Token) -> pa.Field | ValueField:
         name = token.text
         if token.kind == "quoted":
             name = name[1:-1].replace('""', '"')
         if name in self._schema.names:
             return self.fields.setdefault(name, self._schema.field(name))
+        if self._has_value_fields:
+            return ValueField(name)
         near = nearest(name, self._schema.names)
         hint = f"did you mean {near!r}? It" if near else "it"
         raise InvalidRequestError(
             f"topic {self._topic!r} has no column {name!r}, which the filter names at character {token.at + 1}; "
-            f"{hint} has {', '.join(self._schema.names)}{self._remedy}"
+            f"{hint} has {', '.join(self._schema.names)}"
         )
 
-    def _among(self, field: pa.Field) -> Call:
+    def _among(self, field: pa.Field | ValueField, column: Column | ValueField) -> Condition:
         self._expect("(")
         values = [self._literal(field)]
         while self._is(","):
             values.append(self._literal(field))
         self._expect(")")
-        return _joined("OR", [Call("equal", (Column(field.name), value)) for value in values])
+        return _joined("OR", [Call("equal", (column, value)) for value in values])
 
-    def _like(self, field: pa.Field, token: _Token) -> Call:
-        if not _is_texts(field.type):
+    def _like(self, field: pa.Field | ValueField, column: Column | ValueField, token: _Token) -> Call:
+        if field.type is not None and not _is_texts(field.type):
             raise InvalidRequestError(f"column {field.name!r} is of type {field.type}: LIKE is for text")
-        return Call("match_like", (Column(field.name), _text(token)))
+        return Call("match_like", (column, _text(token)))
 
-    def _literal(self, field: pa.Field) -> pa.Array:
-        """What the column is compared with, as a value of the column's own type."""
+    def _literal(self, field: pa.Field | ValueField) -> Any:
+        """What the column is compared with, as a value of the column's own type; a field's is one of Python."""
         token = self._take("text", "number", "word")
         try:
-            return _value(field.type, token)
-        except (pa.ArrowException, ValueError, OverflowError, TypeError, KeyError):
+            return _value_of_python(token) if field.type is None else _value(field.type, token)
+        except (pa.ArrowException, ValueError, ArithmeticError, TypeError, KeyError):
             raise InvalidRequestError(
                 f"column {field.name!r} is of type {field.type}, and {token.text} is no value of it"
+                if field.type is not None
+                else f"{token.text} is no value: nulls are asked for by {field.name} IS NULL"
             ) from None
 
 
-def _joined(word: str, parts: list[Call]) -> Call:
+def _joined(word: str, parts: Sequence[Condition]) -> Condition:
     return Call(_JOINED[word], tuple(parts)) if parts[1:] else parts[0]
 
 
@@ -280,6 +310,13 @@ def _is_texts(type_: pa.DataType) -> bool:
         *(pa.types.is_binary, pa.types.is_large_binary),
     )
     return any(is_it(type_) for is_it in tests)
+
+
+def _value_of_python(token: _Token) -> Decimal | bool | str:
+    """A number, a truth value, or a text. Raises ``KeyError`` for another word."""
+    if token.kind == "word":
+        return {"TRUE": True, "FALSE": False}[token.text]
+    return Decimal(token.text) if token.kind == "number" else _text(token)
 
 
 def _value(type_: pa.DataType, token: _Token) -> pa.Array:

@@ -67,6 +67,7 @@ def troubles_of(view: LogView) -> list[Trouble]:
             *at_most(of_rebalances(state, now_ms), "groups", ("audit", LOG)),
             *at_most(readers.behind(state, lags, now_ms, view.silent), "readers", totals),
             *at_most(readers.unknown(lags), "readers", totals),
+            *at_most(readers.silent_queries(state, now_ms), "queries", ("history", LOG)),
             *_of_notes(view),
             *_publications(view),
             *_clock(view),

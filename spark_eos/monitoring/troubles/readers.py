@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from spark_eos.monitoring.elsewhere import query_commits
 from spark_eos.monitoring.lag import Lag, limit_ms
 from spark_eos.monitoring.members import SilentMember, not_asked
 from spark_eos.monitoring.places import Kind, deleted_sources
 from spark_eos.monitoring.troubles.trouble import LOG, Command, Trouble, age, in_one_line
+from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import State
 
 _RECENT = 1000
@@ -24,18 +26,17 @@ def lost(state: State, lags: Sequence[Lag]) -> Iterator[Trouble]:
         cure: tuple[Command, ...] = ()
         advice = "load what was deleted again from where it came; raise the topic's retention.ms"
         if kind == "group":
-            topic_options = (word for topic in topics for word in ("--topic", topic))
+            # Those partitions alone: of others it would read again what it has read.
+            options = (
+                word
+                for topic in topics
+                for word in (
+                    "--topic",
+                    f"{topic}:{','.join(str(lag.partition) for lag in lost_parts if lag.topic == topic)}",
+                )
+            )
             cure = (
-                (
-                    "groups",
-                    "reset-offsets",
-                    LOG,
-                    "--group",
-                    name,
-                    *topic_options,
-                    "--to-earliest",
-                    "--execute",
-                ),
+                ("groups", "reset-offsets", LOG, "--group", name, *options, "--to-earliest", "--execute"),
             )
             if name in state.groups and state.groups[name].members:
                 advice += "; stop the group's consumers before its offsets are reset"
@@ -136,6 +137,30 @@ def unknown(lags: Sequence[Lag]) -> Iterator[Trouble]:
             )
 
 
+def silent_queries(state: State, now_ms: int) -> Iterator[Trouble]:
+    """Queries that read elsewhere, and have committed nothing for longer than is set for their names.
+
+    There is no default: a query with nothing to read is silent, too.
+    """
+    for query in query_commits(state):
+        limit = f"health.lag.max.ms:{query.name}"
+        if query.reads_here or query.timestamp_ms is None or limit not in state.config:
+            continue
+        silent_ms = now_ms - query.timestamp_ms
+        if silent_ms > setting(state, limit):
+            yield Trouble(
+                "warning",
+                "query silent",
+                f"query {query.name!r}, which reads elsewhere, has committed nothing for {age(silent_ms)}, and {limit} "
+                f"is {age(setting(state, limit))}",
+                "runbooks/query-lag.md",
+                (("history", LOG),),
+                (),
+                "it has ended, hangs, or has nothing to read: look into the log of its process, and start it again",
+                query.name,
+            )
+
+
 def behind(
     state: State, lags: Sequence[Lag], now_ms: int, members: Sequence[SilentMember]
 ) -> Iterator[Trouble]:
@@ -199,7 +224,7 @@ def _advice_of_group(name: str, members: int, silent_count: int, crowded: Lag | 
         silent_members = f"{silent_count:,} of its {members:,} members"
         return f"{silent_members} show no sign of life: remove them, and start consumers again"
     if stands:
-        return "its consumers are members, and do not commit: look into their logs"
+        return "its consumers are members, and do not commit: they hang, are paused, or commits fail. See their logs"
     if crowded is not None:
         return (
             f"its consumers commit; nearly all that they have not read is in {_places([crowded])}, which one of them "

@@ -21,6 +21,9 @@ from spark_eos.errors import (
 ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
 """There is no such file."""
 
+_LOOKING = frozenset({"read", "list", "look at"})
+"""What is tried that changes nothing."""
+
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _DENIED = frozenset({errno.EACCES, errno.EPERM})
 _UNSUPPORTED = frozenset(
@@ -54,9 +57,8 @@ def store_error(error: OSError, verb: str, path: str) -> EosLogError:
             f"{said}. Free space, or raise the quota or file size limit; nothing was written"
         )
     if code in _DENIED:
-        return StorePermissionError(
-            f"{said}. Give this process's user the right to read, write and search there"
-        )
+        rights = "read and search" if verb in _LOOKING else "read, write and search"
+        return StorePermissionError(f"{said}. Give this process's user the right to {rights} there")
     if code == errno.EROFS:
         return StorePermissionError(f"{said}. Mount the file system writable, or use another folder")
     if code in _MALFORMED:

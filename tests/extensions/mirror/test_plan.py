@@ -23,6 +23,7 @@ from spark_eos.extensions.mirror.batch_writer import BatchWriter, Filled
 from spark_eos.extensions.mirror.buffer import Columns
 from spark_eos.extensions.mirror.groups import moves
 from spark_eos.extensions.mirror.kafka_source import SourceTopic
+from spark_eos.extensions.mirror.notes import Note, write_note
 from spark_eos.extensions.mirror.options import MirrorOptions
 from spark_eos.extensions.mirror.plan import BatchPlan, PlanOutdatedError, Share, actions, plan, take_over
 from spark_eos.extensions.mirror.positions import (
@@ -36,6 +37,7 @@ from spark_eos.extensions.mirror.runs import KAFKA, LOG, MapRow, Place, Run, joi
 from spark_eos.extensions.mirror.targets import Target, check_continues, copied, prepare
 from spark_eos.log.log import Log
 from spark_eos.log.topics import is_compacted
+from spark_eos.monitoring.elsewhere import query_commits
 from spark_eos.protocol.actions import JoinGroup, PartitionOffset
 from spark_eos.storage.memory import MemoryStore
 
@@ -412,3 +414,17 @@ def test_offsets_are_looked_up(tmp_path, capsys):
     assert looked_up(url, capsys).splitlines()[1].split() == ["k", "0", "t", "21", "8", "no"]
     Admin(url).delete_records({TopicPartition("__mirror.m.t", 0): 1})
     assert "is not whole any more" in looked_up(url, capsys, *at, "--kafka", "1", code=1)
+
+
+def test_the_log_names_the_mirror_of_a_batch(log):
+    """It has no other way to tell that a mirror was here: `spark_eos.monitoring.elsewhere` knows its ids."""
+    for number in (0, 1):
+        take(log, "run", number)
+        write(log, share_of(log, "run", [0], number))
+    note = Note("back", "cluster", "positions")
+    log.commit(lambda state: write_note(state, note, "run"))
+    last_ms = log.state.timestamp_ms
+    assert [one.name for one in query_commits(log.state)] == ["mirror-out/back", "mirror/m"]
+    assert query_commits(log.state)[0].timestamp_ms is None
+    assert query_commits(log.state)[1].timestamp_ms <= last_ms
+    assert not any(one.reads_here for one in query_commits(log.state))

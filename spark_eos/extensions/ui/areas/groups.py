@@ -52,11 +52,12 @@ def groups(follower: Follower, question: Question) -> Answer:
             "state": (group or Group()).status
             if kind_ == "group"
             else f"micro-batch {state.queries[name].batch_id}",
+            "last_ms": _last_commit(state, kind_, name),
             "members": None if kind_ == "query" else 0 if group is None else len(group.members),
             "partitions": len(state.offsets.get(name, ()))
             if kind_ == "group"
             else _read_partitions(state, name),
-            "lag": lags[kind_].get(name, 0),
+            "lag": lags[kind_].get(name),
             "spark": spark(series.lags(kind_, name)),
         }
 
@@ -91,7 +92,7 @@ def show_group(follower: Follower, question: Question) -> Answer:
         "state": group.status,
         "generation": group.generation,
         "assignor": group.assignor,
-        "lag": sum(row["lag"] or 0 for row in rows),
+        "lag": _summed(rows),
         "behind": _lag_answer(lags, "group", name),
         "advice": _advice(follower, state, name, rows),
         "over_time": points(follower.series.lags("group", name)),
@@ -150,7 +151,7 @@ def show_query(follower: Follower, question: Question) -> Answer:
             }
             for source in query.sources
         ],
-        "lag": sum(row["lag"] or 0 for row in rows),
+        "lag": _summed(rows),
         "behind": _lag_answer(lags, "query", name),
         "advice": _advice(follower, state, name, rows),
         "over_time": points(follower.series.lags("query", name)),
@@ -220,6 +221,20 @@ def _advice(follower: Follower, state: State, name: str, rows: list[Answer]) -> 
         for trouble in troubles(follower)
         if trouble.about == name and trouble.name not in _OF_WRITERS
     ]
+
+
+def _summed(rows: list[Answer]) -> int | None:
+    """The lag in all partitions; None if it is known of none."""
+    lags = [row["lag"] for row in rows if row["lag"] is not None]
+    return sum(lags) if lags else None
+
+
+def _last_commit(state: State, kind: str, name: str) -> int | None:
+    """When a group has committed offsets last; a query has committed, or begun to run."""
+    if kind == "group":
+        return max((at.timestamp_ms for at in state.offsets.get(name, Map()).values()), default=None)
+    producer = state.producer_of(name)
+    return None if producer is None else producer.last_ms
 
 
 def _read_partitions(state: State, query: str) -> int:

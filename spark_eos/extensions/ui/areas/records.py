@@ -16,6 +16,7 @@ from spark_eos.extensions.ui.question import MOST_OFFSETS, MOST_ROWS, Answer, Qu
 from spark_eos.extensions.ui.reading.exports import FORMATS, MOST_COLUMNS
 from spark_eos.extensions.ui.reading.newest import FoundRecord, newest
 from spark_eos.extensions.ui.reading.oldest import Place, oldest
+from spark_eos.extensions.ui.reading.value_fields import ValueFields
 from spark_eos.extensions.ui.reading.wanted import MOST_BYTES, Budget, Criteria, dicts
 from spark_eos.log.data.partitioners import key_partitions
 from spark_eos.log.data.planner import Fetch, partition_of, planned_rows
@@ -47,12 +48,12 @@ def records(follower: Follower, question: Question) -> Answer:
     topic = follower.topic(question.text("topic"))
     isolation = ISOLATIONS[question.choice("isolation", tuple(ISOLATIONS))]
     count = question.number("count", 50, least=1, most=200)
+    decoder = Decoder(topic, question.choice("decode", DECODINGS))
     criteria = Criteria(
         question.text("search", "", most=1000),
         question.text("key", "", most=1000),
-        _row_filter(topic, question.text("filter", "", most=1000)),
+        *_filters(topic, question.text("filter", "", most=1000), decoder),
     )
-    decoder = Decoder(topic, question.choice("decode", DECODINGS))
     budget = Budget()
     whence = question.choice("from", ("end", "start", "offset", "time"))
     number = _partition(follower, topic, question)
@@ -78,18 +79,22 @@ def records(follower: Follower, question: Question) -> Answer:
         **shown,
         "searched": budget.read,
         "looked_at": None if criteria.is_all else budget.looked_at,
-        "problem": decoder.problem,
+        "problem": decoder.problem or (criteria.value_fields and criteria.value_fields.problem),
         "damaged": budget.damaged[:_MOST_DAMAGED],
         "rows": [_shown(topic, decoder, hit) for hit in hits],
     }
 
 
-def _row_filter(topic: Topic, text: str) -> RowFilter | None:
+def _filters(topic: Topic, text: str, decoder: Decoder) -> tuple[RowFilter | None, ValueFields | None]:
+    """The filter that a text says, and what it asks of fields of values."""
     if not text.strip():
-        return None
+        return None, None
     schema, is_typed = available_columns(topic), bool(topic.schemas)
-    remedy = "" if is_typed else ". Fields of values are no columns: use the search"
-    return RowFilter(parsed(text, topic.name, schema, remedy=remedy).expression, schema, is_typed=is_typed)
+    row_filter = parsed(text, topic.name, schema, has_value_fields=not is_typed)
+    value_fields = ValueFields(row_filter.asked, decoder.fields) if row_filter.asked else None
+    for field in () if value_fields is None else value_fields.schema:
+        schema = schema.append(field)
+    return RowFilter(row_filter.expression, schema, is_typed=is_typed), value_fields
 
 
 def _partition(follower: Follower, topic: Topic, question: Question) -> int | None:

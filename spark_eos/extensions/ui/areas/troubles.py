@@ -11,9 +11,9 @@ from spark_eos.extensions.ui.question import Answer
 from spark_eos.log import paths
 from spark_eos.log.timekeeping import is_ahead
 from spark_eos.monitoring.lag import Lag, lags_at
-from spark_eos.monitoring.members import SilentMember, silent_members
+from spark_eos.monitoring.members import SilentMember
 from spark_eos.monitoring.sizes import Size, Sizes
-from spark_eos.monitoring.status import space_troubles
+from spark_eos.monitoring.status import silent_or_refused, space_troubles
 from spark_eos.monitoring.troubles.of_state import LogView, of_snapshots, troubles_of
 from spark_eos.monitoring.troubles.trouble import LOG, Level, Trouble, worst_first
 from spark_eos.protocol.state import PartitionKey, State
@@ -42,6 +42,7 @@ _VIEWS = {
     "small batches": "storage",
     "no snapshot": "storage",
     "retention behind": "storage",
+    "query silent": "groups",
 }
 """Others are about a reader, and shown with it."""
 
@@ -120,7 +121,8 @@ def _look(follower: Follower) -> list[Trouble]:
     store_ms = (
         follower.remember("store time", follower.store_ms, for_s=60.0) if is_ahead(state, now_ms) else None
     )
-    log_troubles = troubles_of(LogView(state, now_ms, lags, small, _silent(follower), store_ms))
+    silent, refused = _silent(follower)
+    log_troubles = troubles_of(LogView(state, now_ms, lags, small, silent or (), store_ms))
     newest = newest_snapshot(follower)
     space = follower.remember(
         "space", lambda: space_troubles(follower.store, state, follower.space), for_s=_REQUESTS_FOR_S
@@ -128,18 +130,21 @@ def _look(follower: Follower) -> list[Trouble]:
     return worst_first(
         [
             *space,
+            *refused,
             *log_troubles,
             *(of_snapshots(state, newest) if newest is not None else ()),
         ]
     )
 
 
-def _silent(follower: Follower) -> list[SilentMember]:
-    def look() -> list[SilentMember]:
+def _silent(follower: Follower) -> tuple[tuple[SilentMember, ...] | None, list[Trouble]]:
+    def look() -> tuple[tuple[SilentMember, ...] | None, list[Trouble]]:
         try:
-            return silent_members(follower.log, follower.state, follower.now_ms())
+            return silent_or_refused(follower.log, follower.state, follower.now_ms(), follower.settings)
         except EosLogError:  # That the store is away is said elsewhere.
-            return []
+            return None, []
 
-    members: list[SilentMember] = follower.remember("silent members", look, for_s=_REQUESTS_FOR_S)
-    return members
+    seen: tuple[tuple[SilentMember, ...] | None, list[Trouble]] = follower.remember(
+        "silent members", look, for_s=_REQUESTS_FOR_S
+    )
+    return seen

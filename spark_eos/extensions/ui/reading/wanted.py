@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from spark_eos.clients.arrow_reader import available_columns
 from spark_eos.errors import CorruptRecordError, InvalidRequestError
 from spark_eos.extensions.ui.follower import Follower
+from spark_eos.extensions.ui.reading.value_fields import ValueFields
 from spark_eos.log.data.planner import Fetch
 from spark_eos.log.data.records import Records
 from spark_eos.log.selection.columns import place_column, place_names
@@ -63,6 +64,7 @@ class Criteria(NamedTuple):
     text: str = ""
     key: str = ""
     row_filter: RowFilter | None = None
+    value_fields: ValueFields | None = None
 
     @property
     def is_all(self) -> bool:
@@ -100,14 +102,19 @@ def matching(
     places = pa.array(range(records.num_rows), pa.int64())
     table = records.table
     if criteria.row_filter is not None:
-        places = _kept(topic, records, fetch, criteria.row_filter, places)
+        asked = {}
+        if criteria.value_fields is not None:
+            budget.bytes -= table.nbytes  # To decode all values takes much longer than to read them.
+            asked = criteria.value_fields.columns(table.column("value").to_pylist())
+        places = _kept(topic, records, fetch, criteria.row_filter, {"": places, **asked})  # No column is "".
         table = table.take(places)
     return records, places.filter(_mask(topic, table, criteria).combine_chunks()).to_pylist()
 
 
-def _kept(topic: Topic, records: Records, fetch: Fetch, row_filter: RowFilter, places: pa.Array) -> pa.Array:
-    """The places of the rows that the filter keeps."""
-    columns = {"": places}  # No column has this name.
+def _kept(
+    topic: Topic, records: Records, fetch: Fetch, row_filter: RowFilter, columns: dict[str, pa.Array]
+) -> pa.Array:
+    """The places of the rows that the filter keeps: those of the column without a name."""
     for field in available_columns(topic):
         if field.name in row_filter.columns or not row_filter.columns:
             place = place_column(field, records, fetch, is_typed=bool(topic.schemas))

@@ -153,7 +153,10 @@ def commit(state: State, action: CommitMicroBatch) -> tuple[State, None]:
     queries = state.queries.set(action.transactional_id, query)
     for name in old_ids:
         queries = queries.delete(name)
-    return replace(state, offsets=offsets, queries=queries), None
+    run = state.producers[state.transactional_ids[action.transactional_id]]
+    # A mirror's batch is no transaction: nothing else of it tells when the run was here last.
+    producers = state.producers.set(run.producer_id, replace(run, last_ms=state.timestamp_ms))
+    return replace(state, offsets=offsets, queries=queries, producers=producers), None
 
 
 def _fate_of_commit(state: State, action: CommitMicroBatch) -> Fate:

@@ -17,6 +17,7 @@ export function groups(root, context) {
       ["Name", (one) => h("a", {href: address(one.kind, one.name), "data-key": `${one.kind}${one.name}`}, one.name), "", "name"],
       ["Kind", (one) => one.kind], ["State", (one) => words(one.state)],
       ["Members", (one) => number(one.members), "n"], ["Partitions", (one) => number(one.partitions), "n"],
+      [inZone("Last commit"), (one) => time(one.last_ms), "t"],
       ["Lag in offsets", (one) => number(one.lag), "n", "lag"], ["Over time", (one) => spark(one.spark, "Lag")],
     ], answer.rows, byServer(asked, context.refresh)), pager(answer, (first) => { asked.first = first; context.refresh(); }));
   }};
