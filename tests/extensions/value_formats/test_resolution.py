@@ -76,6 +76,12 @@ WIDER = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "lo
         # Aliases of fields and of records; names without their namespace.
         (field("int", "old"), field("int", "new", aliases=["old"]), {"old": 1}, {"new": 1}),
         (
+            of("R", [{"name": "old", "type": "int"}, {"name": "new", "type": "int"}]),
+            field("int", "new", aliases=["old"]),
+            {"old": 1, "new": 2},
+            {"new": 2},
+        ),
+        (
             of("old.R", [{"name": "f", "type": "int"}]),
             of("new.R", [{"name": "f", "type": "int"}]),
             {"f": 1},
