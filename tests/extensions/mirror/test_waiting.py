@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,6 +20,7 @@ from spark_eos.extensions.mirror.kafka_source import KafkaSource, SourceTopic
 from spark_eos.extensions.mirror.mirroring import Mirror, Mirrored
 from spark_eos.extensions.mirror.offset_map import OffsetMap
 from spark_eos.extensions.mirror.options import MirrorOptions
+from spark_eos.extensions.mirror.out.producer import KafkaTransaction
 from spark_eos.extensions.mirror.positions import positions
 from spark_eos.extensions.mirror.runs import Place
 from spark_eos.extensions.mirror.targets import check_distinct
@@ -352,3 +354,27 @@ def test_a_source_that_is_dropped_leaves_no_client_to_the_collector():
 class Consumes:
     def consume(self, most, timeout_s):
         return [Message(0)]
+
+
+class FullQueue:
+    """A producer of Kafka whose queue has room for one record."""
+
+    def __init__(self):
+        self.queued, self.sent = [], []
+
+    def produce(self, topic, value, key, partition, **_more):
+        if self.queued:
+            raise BufferError
+        self.queued.append(value)
+
+    def poll(self, timeout):
+        if timeout:
+            self.sent.append(self.queued.pop())
+
+
+def test_all_records_of_a_transaction_wait_for_room_in_the_queue_of_the_client():
+    kafka = FullQueue()
+    transaction = KafkaTransaction(SimpleNamespace(kafka=SimpleNamespace(KafkaException=OSError)), kafka)
+    transaction.send("t", 0, [(None, value, None, 0) for value in (b"0", b"1")])
+    transaction.note("map", 0, None, b"2")
+    assert (kafka.sent, kafka.queued) == ([b"0", b"1"], [b"2"])
