@@ -302,7 +302,8 @@ def test_records_that_are_gone_are_not_skipped():
     assert done.records == 1
     assert said == ["t-0: records 2 to 3 are gone from Kafka and are not mirrored"]
     offsets = OffsetMap(log, log.state, "m", positions(log.state, "m")[0])
-    assert [offsets.to_log(at) for at in (1, 2, 4)] == [Place(1, True), Place(2, False), Place(2, True)]
+    places = [Place(1, True), Place(2, False), Place(2, True), Place(3, False), None]
+    assert [offsets.to_log(at) for at in (1, 2, 4, 100, 101)] == places
 
 
 def test_an_error_of_the_client_is_told_once_until_kafka_answers(monkeypatch):
