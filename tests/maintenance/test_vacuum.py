@@ -434,6 +434,22 @@ def test_a_walk_over_a_state_that_is_too_old_begins_again(log):
     assert late.state.seq == log.state.seq
 
 
+def test_a_page_that_is_gone_is_told_while_others_write(log):
+    append(log, *range(40))
+    log.store.delete(listed(log, paths.INDEX)[0])
+    late = another(log)
+    follow, looks = late.follow, count()
+
+    def busy():
+        assert next(looks) < 9, "it goes on for as long as the log is in use"
+        append(log, 1)
+        return follow()
+
+    late.follow = busy
+    with pytest.raises(ObjectNotFoundError):
+        now(late).run()
+
+
 # -- Others ----------------------------------------------------------------------------------------------
 
 
