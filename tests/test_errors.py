@@ -128,14 +128,14 @@ def store_unavailable(env):
 
 def schema_registry(env):
     with RegistryServer() as registry:
-        registry.down = True
+        registry.down = 503
         schema = {
             "value.format": "avro-confluent",
             "value.schema": '"long"',
             "schema.registry.url": registry.url,
         }
         yield lambda: env.admin.create_topic("u", config=schema)
-        registry.down = False
+        registry.down = 0
         yield lambda: env.admin.create_topic("u", config=schema)
 
 

@@ -5,8 +5,7 @@ refers to is copied: pages of indexes and data files. What makes the destination
 snapshot, and entry 0, as `PLAN` says from then on. A destination that is no log yet is an unfinished copy, marked by
 `MARK`; the same call goes on with it. Several processes that make the same copy make it by one plan.
 
-Writers, readers and maintenance may go on meanwhile. A file that a vacuum has removed since is no part of the newest
-state any more: then that one is copied, and what is in the destination already is not copied again.
+The log may be used meanwhile. What a vacuum has removed is no part of the newest state: then that one is copied.
 """
 
 from __future__ import annotations
@@ -102,8 +101,7 @@ def copy_log(
 ) -> Copied:
     """Copy the log at ``url`` into the empty ``destination``, and verify the copy (``found``, ``quick`` as there).
 
-    Encrypted files are copied as they are stored, without keys. Keys that either place was opened with are used to
-    verify the copy.
+    Encrypted files are copied as they are stored, without keys. Those of either place are used to verify the copy.
     ``close``: the log is moved. It is closed after the entry with which the copy ends (`spark_eos.log.commit.closing`).
     ``mark`` says what is copied: an unfinished copy of something else is not gone on with. None: the log by its id.
     ``data.url`` of the destination's settings says where the copy has its data files: if elsewhere than the log, in one
@@ -346,6 +344,7 @@ def _entry(source: Store, state: State) -> pa.Buffer | None:
 
 def _copy_content(source: Store, target: Store, fixed: _Fixed, tell: Progress) -> _Fixed:
     """Copy what the state refers to, or a newer one does, where parts have been removed since; the state it was."""
+    missed: set[str] = set()
     while True:
         try:
             pages = IndexPageStore(source)
@@ -361,10 +360,11 @@ def _copy_content(source: Store, target: Store, fixed: _Fixed, tell: Progress) -
                 raise NotALogError(
                     f"{source.url} does not hold log {fixed.state.log_id} any more: it was replaced"
                 ) from error
-            if newer.state.seq == fixed.state.seq:
+            if newer.state.seq == fixed.state.seq or str(error) in missed:
                 raise CorruptRecordError(
                     f"{error}: the log refers to it. The log itself is damaged: run eoslog verify {source.url}"
                 ) from error
+            missed.add(str(error))  # A newer state refers to it no more, unless the log is damaged.
             fixed = newer
         else:
             return fixed

@@ -297,13 +297,15 @@ class Vacuum:
     def _walk(self, visit: Callable[[State], None]) -> State:
         """Visit the newest state; a newer one, if pages of this one are gone by now."""
         state = self._log.follow()
+        missed: set[str] = set()
         while True:
             try:
                 visit(state)
-            except ObjectNotFoundError:
+            except ObjectNotFoundError as error:
                 newer = self._log.follow()
-                if newer.seq == state.seq:
+                if newer.seq == state.seq or str(error) in missed:
                     raise
+                missed.add(str(error))  # A newer state refers to it no more, unless the log is damaged.
                 state = newer
             else:
                 return state

@@ -230,6 +230,15 @@ def test_auto_commit_commits_what_was_returned_before(url, admin):
     assert admin.list_group_offsets("g") == {T0: OffsetAndMetadata(6)}
 
 
+def test_assigning_other_partitions_commits_what_was_returned_before(url, admin):
+    admin.create_topic("t", 2)
+    fill(url, b"0", b"1")
+    reader = consumer(url, group_id="g")
+    reader.poll()
+    reader.assign([T1])
+    assert admin.list_group_offsets("g") == {T0: OffsetAndMetadata(2)}
+
+
 def test_without_a_group_nothing_is_committed(url, admin):
     fill(url, b"x")
     with consumer(url) as reader:

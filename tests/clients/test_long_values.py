@@ -53,18 +53,20 @@ def test_a_record_larger_than_the_buffer(log, config):
     assert read(log) == [value, b"small"]
 
 
-def test_the_largest_record_of_a_topic(log):
-    Admin(log).create_topic("t", config={"max.message.bytes": 2000})
-    with Producer(log, {"transactional.id": "app"}) as producer:
+@pytest.mark.parametrize(("config", "size"), [({"max.message.bytes": 2000}, 2000), ({}, 1_048_588)])
+def test_the_largest_record_of_a_topic(log, config, size):
+    Admin(log).create_topic("t", config=config)
+    with Producer(log, {"transactional.id": "app", "max.request.size": 2 * size}) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send("t", bytes(2000))
+        producer.send("t", bytes(size))
         producer.commit_transaction()
         producer.begin_transaction()
-        with pytest.raises(RecordTooLargeError, match=r"has 2001 bytes; at most 2000 .*max.message.bytes"):
-            producer.send("t", bytes(2001)).result(60)
+        larger = rf"has {size + 1} bytes; at most {size} .*max.message.bytes"
+        with pytest.raises(RecordTooLargeError, match=larger):
+            producer.send("t", bytes(size + 1)).result(60)
         producer.abort_transaction()
-    assert read(log) == [bytes(2000)]
+    assert read(log) == [bytes(size)]
 
 
 HEADERS = [("name", b"v" * 500), ("näme", None)]

@@ -156,6 +156,8 @@ def test_a_fetch_gives_the_rows_of_its_offsets():
         (SPARSE + 2**41).tolist()[1:4],
         [None, b"", b"\0"],
     )
+    smaller = read(store, topic, whole.take(1, 3).take(1, 2))
+    assert smaller.offsets.tolist() == (SPARSE + 2**41).tolist()[2:4]
 
 
 def test_other_programs_see_rows_with_their_places():

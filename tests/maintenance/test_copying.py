@@ -233,9 +233,16 @@ def test_damage_of_the_log_is_named_and_nothing_becomes_a_log():
     }
     lost = min(needed)
     log.store.delete(lost)
-    target = store()
+    target, looks = store(), []
+
+    def write_on(_, name):
+        if name == lost:
+            looks.append(name)
+            assert len(looks) < 9, "it goes on for as long as the log is in use"
+            append(log, len(looks))
+
     with pytest.raises(CorruptRecordError, match=rf"{lost}.*eoslog verify"):
-        copy_log(log.store, target, print)
+        copy_log(Watched(log.store, write_on), target, print)
     with pytest.raises(NotALogError):
         Log.open(target)
 

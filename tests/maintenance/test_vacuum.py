@@ -23,6 +23,7 @@ from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.maintenance import vacuum as vacuum_module
+from spark_eos.maintenance.end_marks import LogEndMarks, Milestone
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.protocol.actions import (
     AdvanceLogStart,
@@ -217,6 +218,13 @@ def test_notes_are_few(log):
         append(log, 1)
         Vacuum(log, min_age_s=600).run()
     assert len(bytes(log.store.read("_maintenance/ends")).splitlines()) <= 100
+
+
+def test_of_the_notes_that_are_old_enough_the_newest_counts():
+    marks = LogEndMarks(MemoryStore(), "ends")
+    for at in range(0, 100, 10):
+        marks.add(marks.read(99), Milestone(at, at), 15)
+    assert marks.read(99) == [(70, 70), (80, 80), (90, 90)]
 
 
 def test_a_file_is_deleted_when_the_delay_of_its_topic_is_over(log):
@@ -424,6 +432,22 @@ def test_a_walk_over_a_state_that_is_too_old_begins_again(log):
     late.follow = lagging
     assert now(late).run().objects == {}
     assert late.state.seq == log.state.seq
+
+
+def test_a_page_that_is_gone_is_told_while_others_write(log):
+    append(log, *range(40))
+    log.store.delete(listed(log, paths.INDEX)[0])
+    late = another(log)
+    follow, looks = late.follow, count()
+
+    def busy():
+        assert next(looks) < 9, "it goes on for as long as the log is in use"
+        append(log, 1)
+        return follow()
+
+    late.follow = busy
+    with pytest.raises(ObjectNotFoundError):
+        now(late).run()
 
 
 # -- Others ----------------------------------------------------------------------------------------------

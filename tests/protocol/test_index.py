@@ -236,6 +236,10 @@ def test_what_empty_partitions_share_stays_empty():
     assert empty.tail._open == []
 
 
+def test_back_begins_with_the_row_that_has_the_offset_inside(index):
+    assert [*Index((), index).back(17)] == [row(15), row(10)]
+
+
 @examples(80)
 @given(some_rows(), st.data())
 def test_back_is_scan_the_other_way(rows, data):

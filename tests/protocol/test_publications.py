@@ -125,7 +125,10 @@ def test_two_publications_do_not_write_to_one_table(log):
         log.do(a.CreatePublication("q", "delta", (), both))
     log.do(a.CreatePublication("q", "iceberg", (), both))
     log.do(a.CreatePublication("r", "delta", (("location", "s3://b/r"),), both))
-    assert [one.name for one in log.state.publications_of("t-id")] == ["p", "q", "r"]
+    for name in ("x", "y"):
+        config = (("catalog", "c"), ("namespace", name))
+        log.do(a.CreatePublication(name, "iceberg", config, both[1:]))
+    assert [one.name for one in log.state.publications_of("t-id")] == ["p", "q", "r", "x", "y"]
     assert [one.name for one in log.state.publications_of("u-id")] == ["q", "r"]
 
 

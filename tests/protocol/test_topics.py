@@ -92,6 +92,15 @@ def test_partitions_only_grow(log):
     assert (log.state.topics["t"].partitions, dict(log.state.topics["t"].config)) == (3, {"a": "b"})
 
 
+@pytest.mark.parametrize(
+    "setting", [("retention.ms", "7 days"), ("retention.bytes", "abc"), ("segment.bytes", "٣")]
+)
+def test_a_setting_that_maintenance_calculates_with_is_a_number(log, setting):
+    for action in (CreateTopic("u", "u-id", 1, (setting,)), AlterTopic("t", "t-id", config=(setting,))):
+        with pytest.raises(InvalidRequestError, match=f"'{setting[0]}' must be a whole number"):
+            log.do(action)
+
+
 def test_schema_versions(log):
     with pytest.raises(InvalidRequestError, match="Kafka-shaped"):
         log.do(AlterTopic("t", "t-id", schema=SCHEMA))

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from spark_eos.errors import CheckpointMismatchError, ConfigError, UnsupportedVersionError
 from spark_eos.protocol.types import TopicPartition
-from spark_eos.spark.source.offsets import SourceOffset, parse_offsets_json, parse_timestamps_json
+from spark_eos.spark.options import parse_source
+from spark_eos.spark.source.offset_resolution import starting_positions
+from spark_eos.spark.source.offsets import (
+    EARLIEST,
+    LATEST,
+    SourceOffset,
+    parse_offsets_json,
+    parse_timestamps_json,
+)
+from spark_eos.spark.topics import selected_partitions
 
 A0, A2, A10 = (TopicPartition("a", number) for number in (0, 2, 10))
 OFFSET = SourceOffset("L", {"a": "id-a"}, {A10: 5, A2: 7}, {A2: 1}, "g")
@@ -159,3 +168,16 @@ def test_timestamps():
     assert parse_timestamps_json("t", '{"a": {"0": 0}}') == {A0: 0}
     with pytest.raises(ConfigError, match=r"option t: .*from 0"):
         parse_timestamps_json("t", '{"a": {"0": -1}}')
+
+
+@pytest.mark.parametrize(("default", "begin"), [(LATEST, 2), (EARLIEST, 0)])
+def test_partitions_without_a_time_begin_where_those_without_an_offset_do(bench, default, begin):
+    bench.topic("src", 2)
+    bench.produce("src", range(4))
+    times = '{"src": {"0": 0}}'
+    options = parse_source(
+        {"path": bench.url, "subscribe": "src", "startingOffsetsByTimestamp": times}, streaming=True
+    )
+    partitions = selected_partitions(options, bench.state)
+    starts = starting_positions(options, bench.log, partitions, default=default)
+    assert [*starts.values()] == [0, begin]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 from spark_eos.errors import ConfigError, InvalidRecordError, StoreFullError
 from spark_eos.log.data.task_io import stage_rows
 from spark_eos.log.log import Log
+from spark_eos.spark.host import Host, hosted
 from spark_eos.spark.options import parse_sink
 from spark_eos.spark.sink.checkpoint import Checkpoint, sources_of_batch
 from spark_eos.spark.sink.source_progress import source_progress
@@ -60,6 +62,28 @@ def test_a_file_that_cannot_be_finished_says_so_itself(bench):
     store.inject(StoreFullError("no space"), "upload", "data/second-*")
     with pytest.raises(StoreFullError, match="no space"):
         task.write([pa.record_batch({"topic": ["first", "second"], "value": [b"a", b"b"]})])
+
+
+class Numbered(Host):
+    """The host of the tasks of a stage, which read nothing."""
+
+    number = 0
+
+    def task(self):
+        return SimpleNamespace(partitionId=lambda: self.number, getLocalProperty=lambda _name: None)
+
+
+def test_tasks_with_a_row_each_begin_at_partitions_of_their_own(bench):
+    """Those of the next micro-batch at others."""
+    topic = bench.topic("t", 4)
+    options = parse_sink({"path": bench.url, "topic": "t"}, streaming=False)
+    placed, host = [], Numbered()
+    with hosted(host):
+        for base_seq, host.number in ((1, 0), (1, 1), (1, 2), (2, 0)):
+            task = TaskWriter(options, SmallBuffers(bench.log, base_seq), topic)
+            (file,) = task.write([pa.record_batch({"value": [b"v"]})]).files
+            placed += [batch.partition for batch in file.batches]
+    assert placed == [1, 2, 3, 2]
 
 
 def test_offsets_of_another_log_are_not_committed_in_this_one(bench, checkpoint):

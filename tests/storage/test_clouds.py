@@ -331,6 +331,7 @@ def test_profiles(tmp_path, monkeypatch):
     assert read_profile("work") == ("WORK", f"{SECRET}%", "token", "eu-west-2", "http://127.0.0.1:9000")
     monkeypatch.setenv("AWS_PROFILE", "work")
     assert read_profile(None).key == "WORK"
+    assert read_profile("default").key == "DEFAULT"
     assert SECRET not in repr(read_profile(None))
 
 

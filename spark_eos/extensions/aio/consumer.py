@@ -116,6 +116,7 @@ class AIOConsumer(AIOPartitions):
         while True:
             record = await self._open().make(self._next, lambda _: self._undo_next())
             if record is not None:
+                self._waits.over()
                 return record
             await self._idle()
 
@@ -129,6 +130,8 @@ class AIOConsumer(AIOPartitions):
             records = await self._open().make(
                 lambda: Consumer.poll(self._consumer, 0, max_records), lambda _: self._undo_poll()
             )
+            if records:
+                self._waits.over()
             if records or loop.time() >= deadline:
                 return records.by_partition()
             await self._idle(deadline - loop.time())
@@ -216,6 +219,10 @@ class AIOConsumer(AIOPartitions):
     def _undo_poll(self) -> None:
         self._consumer._fetcher.rewind()  # noqa: SLF001
 
-    async def _idle(self, left_s: float = 1.0) -> None:
+    @property
+    def _waits(self) -> PollBackoff:
         assert self._backoff is not None
-        await asyncio.sleep(min(self._backoff.wait_s(), max(0.0, left_s)))
+        return self._backoff
+
+    async def _idle(self, left_s: float = 1.0) -> None:
+        await asyncio.sleep(min(self._waits.wait_s(), max(0.0, left_s)))

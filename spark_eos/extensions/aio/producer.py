@@ -51,6 +51,7 @@ class AIOProducer(KafkasCalls):
         self._producer = Producer(url, config, **settings)
         self._is_transactional = self._producer._transactions is not None  # noqa: SLF001
         self._calls: Calls | None = None
+        self._has_id = False
         self._stopped = False
 
     @property
@@ -87,9 +88,14 @@ class AIOProducer(KafkasCalls):
         if self._stopped:
             raise IllegalStateError("the producer was stopped: make a new one")
         if self._calls is None:
-            calls = self._calls = Calls("eoslog-aio-producer")
-            if self._is_transactional:
-                await calls.make(lambda: self._producer.init_transactions(keep_prepared_transaction))
+            self._calls = Calls("eoslog-aio-producer")
+        if self._is_transactional and not self._has_id:
+            self._has_id = True
+            try:
+                await self._calls.make(lambda: self._producer.init_transactions(keep_prepared_transaction))
+            except BaseException:
+                self._has_id = False  # The next start asks for it again.
+                raise
 
     async def stop(self) -> None:
         """Send the records that wait, abort the open transaction, and end."""

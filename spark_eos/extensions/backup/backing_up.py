@@ -105,7 +105,8 @@ class _Work:
 
     def copy(self) -> Manifest:
         """Copy the newest state, or a newer one where parts have been removed since."""
-        newest, last = False, -1
+        newest = False
+        missed: set[str] = set()
         while True:
             self._tell("entries", 0, 0)
             history = read_history(self._source, self._repository, self._earlier, newest=newest)
@@ -118,14 +119,15 @@ class _Work:
             try:
                 return self._copy(history)
             except ObjectNotFoundError as error:
-                if history.last.seq == last:
+                if str(error) in missed:
                     if newest:
                         raise CorruptRecordError(
                             f"{error}: the log refers to it. The log itself is damaged: run eoslog verify "
                             f"{self._source.url}"
                         ) from error
                     newest = True  # Only earlier states may need what is gone.
-                last = history.last.seq
+                    missed.clear()
+                missed.add(str(error))  # A newer state refers to it no more, unless the log is damaged.
 
     def _look_back(self) -> tuple[Manifest | None, dict[str, StoredFile]]:
         """The newest backup that can be read, and what it has that is still there."""

@@ -158,10 +158,11 @@ def _all_by_arrow(values: pa.Array, fields: Sequence[pa.Field], is_object: bool)
         lines = values.cast(pa.string())
     except pa.ArrowInvalid:
         return None  # Not UTF-8.
-    # Every line must begin as an object, so that as many rows as lines are one object in each.
+    # Between the } of one line and the { of the next no object goes on: as many rows as lines are one object in each.
+    # NaN and Infinity are numbers for Arrow.
     if (
-        not pc.all(pc.starts_with(lines, "{")).as_py()
-        or pc.any(pc.match_substring_regex(lines, "[\n\r]")).as_py()
+        not pc.all(pc.and_(pc.starts_with(lines, "{"), pc.ends_with(lines, "}"))).as_py()
+        or pc.any(pc.match_substring_regex(lines, "[\n\r]|NaN|Inf")).as_py()
     ):
         return None
     import pyarrow.json as pj

@@ -8,10 +8,17 @@ import threading
 import pytest
 
 from spark_eos import Admin, AIOConsumer, AIOProducer, Consumer, Producer, TopicPartition
-from spark_eos.errors import IllegalStateError, InvalidRecordError, RecordTooLargeError
+from spark_eos.errors import (
+    CommitOutcomeUnknownError,
+    IllegalStateError,
+    InvalidRecordError,
+    RecordTooLargeError,
+)
+from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
+from spark_eos.log.poll_backoff import IDLE_S
 from spark_eos.storage.memory import MemoryStore
-from spark_eos.testing import FaultyStore
+from spark_eos.testing import Fault, FaultyStore
 
 T0 = TopicPartition("t", 0)
 
@@ -247,3 +254,36 @@ def test_a_cancelled_commit_is_made_whole_or_not_at_all(slow):
             assert await consumer.committed(T0) == 1
 
     asyncio.run(main())
+
+
+def test_a_quiet_time_is_over_with_the_next_record(slow):
+    slow.store.requests_are_free = False
+    log = Log.open(slow.store)
+
+    async def main():
+        async with reader(log) as consumer:
+            await consumer.assign([T0])
+            for read in (consumer.getone, lambda: consumer.getmany(timeout_ms=5000)):
+                for _ in range(9):
+                    longest_s = consumer._backoff.wait_s()
+                assert longest_s > IDLE_S
+                fill(slow.log, b"0")
+                await read()
+                assert consumer._backoff.wait_s() == IDLE_S
+
+    asyncio.run(main())
+
+
+def test_a_start_that_failed_is_made_again(slow):
+    log = Log.open(slow.store, retry=Retry(deadline_s=0))
+
+    async def main():
+        producer = AIOProducer(log, transactional_id="t")
+        slow.store.inject(Fault.LOST, "create", "_log/*")
+        with pytest.raises(CommitOutcomeUnknownError):
+            await producer.start()
+        async with producer, producer.transaction():
+            await producer.send("t", b"0")
+
+    asyncio.run(main())
+    assert slow.values() == [b"0"]

@@ -107,6 +107,15 @@ def test_chunks_keep_their_places() -> None:
         of(inner).read(NAME, CHUNK, 10)
 
 
+@pytest.mark.parametrize("rest", [1, TAG - 1])
+def test_a_file_that_ends_in_a_tag_has_no_size(rest: int) -> None:
+    inner = MemoryStore()
+    uploaded(of(inner), bytes(2 * CHUNK))
+    inner.overwrite(NAME, inner.read(NAME).to_pybytes()[: HEADER + SEALED + rest])
+    with pytest.raises(CorruptRecordError, match=f"it ends after {HEADER + SEALED + rest} bytes"):
+        of(inner).size(NAME)
+
+
 def test_a_file_over_another_one() -> None:
     inner = MemoryStore()
     store = of(inner)

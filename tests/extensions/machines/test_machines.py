@@ -31,7 +31,7 @@ from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.storage import MemoryStore, PosixStore, open_store
-from spark_eos.storage.group_channel import FileGroupChannel
+from spark_eos.storage.group_channel import SUBMISSION_TTL_S, FileGroupChannel
 from spark_eos.storage.settings import Settings
 from tests import starting
 from verification.inline_executor import InlineExecutor
@@ -334,6 +334,17 @@ def test_a_leader_without_commits_leads_no_more():
     assert mailbox.answer().leads
     now += LEADS_S + 0.1
     assert not mailbox.answer().leads
+
+
+def test_a_leader_commits_nothing_for_a_member_that_is_silent():
+    now = 0.0
+    mailbox = Mailbox(lambda: now)
+    mailbox.put("one", encode_bundle([b"a"]))
+    now += SUBMISSION_TTL_S
+    mailbox.put("other", encode_bundle([b"b"]))
+    assert mailbox.submissions() == [b"a", b"b"]
+    now += 0.1
+    assert mailbox.submissions() == [b"b"]
 
 
 # -- The setting ------------------------------------------------------------------------------------------

@@ -565,6 +565,18 @@ def test_who_does_not_wait_gets_what_there_is():
     assert (periodic.get(None), periodic.latest) == (True, "found")
 
 
+def test_the_time_that_a_look_has_hung_before_counts(monkeypatch):
+    now, go, waits = Time(), threading.Event(), []
+    periodic = Periodic(lambda: go.wait(60), 5.0, now)
+    periodic.get(0.0)
+    monkeypatch.setattr(periodic._run.ended, "wait", waits.append)
+    for _ in range(3):
+        now.now_s += 2
+        periodic.get(5.0)
+    assert waits == [3.0, 1.0, 0.0]
+    go.set()
+
+
 def test_a_process_that_can_start_no_thread_looks_again_later(monkeypatch):
     periodic = Periodic(lambda: "found", 5.0, Time())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,6 +20,7 @@ from spark_eos.extensions.mirror.kafka_source import KafkaSource, SourceTopic
 from spark_eos.extensions.mirror.mirroring import Mirror, Mirrored
 from spark_eos.extensions.mirror.offset_map import OffsetMap
 from spark_eos.extensions.mirror.options import MirrorOptions
+from spark_eos.extensions.mirror.out.producer import KafkaTransaction
 from spark_eos.extensions.mirror.positions import positions
 from spark_eos.extensions.mirror.runs import Place
 from spark_eos.extensions.mirror.targets import check_distinct
@@ -300,7 +302,8 @@ def test_records_that_are_gone_are_not_skipped():
     assert done.records == 1
     assert said == ["t-0: records 2 to 3 are gone from Kafka and are not mirrored"]
     offsets = OffsetMap(log, log.state, "m", positions(log.state, "m")[0])
-    assert [offsets.to_log(at) for at in (1, 2, 4)] == [Place(1, True), Place(2, False), Place(2, True)]
+    places = [Place(1, True), Place(2, False), Place(2, True), Place(3, False), None]
+    assert [offsets.to_log(at) for at in (1, 2, 4, 100, 101)] == places
 
 
 def test_an_error_of_the_client_is_told_once_until_kafka_answers(monkeypatch):
@@ -352,3 +355,27 @@ def test_a_source_that_is_dropped_leaves_no_client_to_the_collector():
 class Consumes:
     def consume(self, most, timeout_s):
         return [Message(0)]
+
+
+class FullQueue:
+    """A producer of Kafka whose queue has room for one record."""
+
+    def __init__(self):
+        self.queued, self.sent = [], []
+
+    def produce(self, topic, value, key, partition, **_more):
+        if self.queued:
+            raise BufferError
+        self.queued.append(value)
+
+    def poll(self, timeout):
+        if timeout:
+            self.sent.append(self.queued.pop())
+
+
+def test_all_records_of_a_transaction_wait_for_room_in_the_queue_of_the_client():
+    kafka = FullQueue()
+    transaction = KafkaTransaction(SimpleNamespace(kafka=SimpleNamespace(KafkaException=OSError)), kafka)
+    transaction.send("t", 0, [(None, value, None, 0) for value in (b"0", b"1")])
+    transaction.note("map", 0, None, b"2")
+    assert (kafka.sent, kafka.queued) == ([b"0", b"1"], [b"2"])

@@ -15,6 +15,7 @@ from spark_eos.errors import (
     IllegalStateError,
     InvalidRequestError,
     InvalidTxnStateError,
+    NotALogError,
     OutcomeUnknownError,
     ProducerFencedError,
     StorePermissionError,
@@ -499,6 +500,20 @@ def test_another_log_in_its_place_decides_nothing(world):
     (why,) = world.log("payments").resolve_followers().values()
     assert "holds log" in why
     assert world.log("payments").state.open_transactions
+
+
+def test_another_log_in_the_place_of_a_follower_follows_nothing(world, tmp_path):
+    group = world.producer()
+    group.begin_transaction()
+    send(group, "a")
+    killed_at(group, "follow")
+    shutil.rmtree(world.urls["payments"])
+    Log.create(world.urls["payments"])
+    world.urls["bills"] = tmp_path / "bills"
+    Log.create(world.urls["bills"])
+    with pytest.raises(NotALogError, match=r"which was there, follows a transaction"):
+        world.producer("orders", "bills")
+    assert world.log("orders").state.producers[0].decision.waiting
 
 
 def test_a_deciding_log_that_was_put_back_decides_nothing(world, tmp_path):

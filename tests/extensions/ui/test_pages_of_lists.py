@@ -21,4 +21,5 @@ def test_the_order(by, names):
         return [row["name"] for row in answer["rows"]]
 
     assert asked() + asked(first=2) + asked(first=4) == names
+    assert asked(first=9, count=5) == names, "the last page there is"
     assert asked(reverse=True) == names[:-3:-1]

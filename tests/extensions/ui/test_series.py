@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_eos import Admin, Log, Producer
+from spark_eos import Admin, Log, Producer, TopicPartition
 from spark_eos.extensions.ui.series import SAMPLES, Series
 from spark_eos.storage import MemoryStore
 
@@ -27,6 +27,11 @@ def test_rates_of_what_was_quiet_for_longer_than_samples_are_kept():
     assert series.topic_rates(topic_id)[-1].value == 5.0
     assert set(series.partition_rates_now()) == {(topic_id, 1)}
     assert series.totals[topic_id].offsets == 11
-    Admin(log).delete_topic("t")
+    at = TopicPartition("t", 1)
+    Admin(log).alter_group_offsets("g", {at: 1})
+    Admin(log).delete_records({at: 4})
     series.add(log.follow(), (SAMPLES + 22) * 1000)
+    assert series.group_lags == {"g": 7}, "what was deleted is not behind"
+    Admin(log).delete_topic("t")
+    series.add(log.follow(), (SAMPLES + 23) * 1000)
     assert series.totals == {}

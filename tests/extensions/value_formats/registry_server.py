@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class RegistryServer:
-    """Schemas by id and by subject. ``user_info`` is asked for if given; ``down``: answers are errors of the server.
+    """Schemas by id and by subject. ``user_info`` is asked for if given; ``down``: all answers have this status.
 
     ``is_cut``: connections end in the middle of answers. ``instead`` is answered in place of what was asked for.
     """
@@ -19,7 +19,7 @@ class RegistryServer:
         self.subjects: dict[str, list[int]] = {}
         self.calls: list[tuple[str, str]] = []
         self.user_info = user_info
-        self.down = self.is_cut = False
+        self.down, self.is_cut = 0, False
         self.instead: object = None
         server = self
 
@@ -36,7 +36,7 @@ class RegistryServer:
                 status = 200 if found is not None else 404
                 wanted = server.user_info and "Basic " + base64.b64encode(server.user_info.encode()).decode()
                 if server.down:
-                    status, found = 503, {"error_code": 50301, "message": "down"}
+                    status, found = server.down, {"message": "down"}
                 elif wanted and self.headers.get("Authorization") != wanted:
                     status, found = 401, {"error_code": 401, "message": "Unauthorized"}
                 if status == 200 and server.instead is not None:

@@ -241,9 +241,13 @@ def test_replies_that_refuse_are_closed(registry, monkeypatch):
 
 @pytest.mark.parametrize(
     ("wrong", "reason"),
-    [({"down": True, "is_cut": True}, "HTTP 503"), ({"is_cut": True}, "IncompleteRead")],
+    [
+        ({"down": 503, "is_cut": True}, "HTTP 503"),
+        ({"down": 429}, "HTTP 429"),
+        ({"is_cut": True}, "IncompleteRead"),
+    ],
 )
-def test_a_reply_that_is_cut(registry, monkeypatch, wrong, reason):
+def test_a_reply_that_may_be_another_one_soon(registry, monkeypatch, wrong, reason):
     monkeypatch.setattr(registries, "_PAUSES_S", (0.0,))
     vars(registry).update(wrong)
     number = registry.add("orders-value", NUMBER)
@@ -288,12 +292,12 @@ def test_a_registry_that_fails_makes_no_dead_letters(registry):
     data = pa.array([b"\x00\x00\x00\x00\x77\x02"])
     _, problems = found.decode_columns(data, found.fields)
     assert "the topic has no schema with id 119, and http://127" in problems.reasons[0]
-    registry.down = True
+    registry.down = 503
     with pytest.raises(SchemaRegistryError, match=r"HTTP 503.*value.writer.schemas"):
         found.decode_columns(data, found.fields)
     with pytest.raises(SchemaRegistryError):
         found.decode(data[0].as_py())
-    registry.down, registry.user_info = False, "a:b"
+    registry.down, registry.user_info = 0, "a:b"
     with pytest.raises(ConfigError, match=r"HTTP 401.*schema.registry.basic.auth.user.info"):
         found.decode_columns(data, found.fields)
 

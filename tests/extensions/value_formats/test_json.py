@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 import random
 from decimal import Decimal
 
@@ -131,6 +132,8 @@ def values_of(dice):
         del good[name]
     if dice.random() < 0.3:
         good[dice.choice("ndtbls")] = dice.choice([1.5, 1.0, "1", True, [], {}, 2**63, [1.5], {"x": 1}])
+    if dice.random() < 0.1:
+        good[dice.choice(["d", "t", "unknown"])] = dice.choice([math.nan, math.inf, -math.inf, "NaN"])
     text = json.dumps(good, ensure_ascii=dice.random() < 0.5)
     return dice.choices(
         [
@@ -169,6 +172,20 @@ def test_the_fast_way_gives_what_the_exact_one_gives(monkeypatch):
     assert fast > 50, "the fast way is hardly taken"
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        [b'{"unknown":', b'{"x":1}}', b'{"n":1}{"n":2}'],
+        [b'{"t":"}', b'{"}', b'{"n":1}{"n":2}'],
+    ],
+)
+def test_an_object_is_one_value(values):
+    """Not a part of one and a part of the next: as many objects as values are no proof."""
+    found, problems = columns(values, PLAIN)
+    assert [row["n"] for row in found] == [None, None, None]
+    assert sorted(problems.reasons) == [0, 1, 2]
+
+
 def test_each_broken_value_says_why():
     values = [
         b'{"n":1}',
@@ -200,6 +217,7 @@ def test_each_broken_value_says_why():
             dt.datetime(2026, 11, 23, 23, 2, 3, 500000, dt.timezone.utc),
         ),
         (pa.timestamp("us"), '"2026-11-24T01:02:03"', dt.datetime(2026, 11, 24, 1, 2, 3)),  # noqa: DTZ001
+        (pa.timestamp("us"), '"2026-11-24T01:02:03+02:00"', dt.datetime(2026, 11, 23, 23, 2, 3)),  # noqa: DTZ001
         (pa.decimal128(9, 2), "1.25", Decimal("1.25")),
         (pa.decimal128(9, 2), '"1.25"', Decimal("1.25")),
         (pa.binary(), '"AP8="', b"\x00\xff"),

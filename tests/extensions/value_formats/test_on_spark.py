@@ -168,6 +168,9 @@ def test_rows_and_dead_letters_are_one_entry(engine, broken):
     (actions,) = [one for one in requests if any(isinstance(action, CommitMicroBatch) for action in one)]
     (append,) = [action for action in actions if isinstance(action, AppendBatches)]
     assert {file.topic for file in append.files} == {"copy", "dead"}
+    (letter,) = polled(log, "dead")
+    said = {name.removeprefix("__connect.errors."): value for name, value in letter.headers}
+    assert (said["topic"], said["partition"], said["offset"]) == (b"in", b"0", b"1")
 
 
 def test_a_repeated_micro_batch_repeats_no_dead_letter(engine, broken):

@@ -136,6 +136,14 @@ def test_a_rule(writer, reader, value, found):
     assert codec.decode(data[0]) == {name: as_dict(part) for name, part in found.items()}
 
 
+def test_a_field_goes_before_one_with_its_alias():
+    """In columns: fastavro takes the one with the alias, or neither."""
+    writer = of("R", [{"name": "old", "type": "int"}, {"name": "new", "type": "int"}])
+    _, _, rows, problems = through(writer, field("int", "new", aliases=["old"]), {"old": 1, "new": 2})
+    assert not problems
+    assert rows == [{"new": 2}]
+
+
 @pytest.mark.parametrize(
     ("default", "type_", "found"),
     [

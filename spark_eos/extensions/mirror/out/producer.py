@@ -179,7 +179,6 @@ class KafkaTransaction:
     def send(self, topic: str, partition: int, rows: list[tuple[Any, Any, Any, int]]) -> None:
         """Send (key, value, headers, timestamp) to a partition."""
         noted = self.offsets.setdefault((topic, partition), []).append
-        produce, poll = self._producer.produce, self._producer.poll
 
         def delivered(error: Any, message: Any) -> None:
             if error is None:
@@ -188,23 +187,10 @@ class KafkaTransaction:
                 self._failed = (topic, error)
 
         for key, value, headers, timestamp in rows:
-            while True:
-                try:
-                    produce(
-                        topic,
-                        value,
-                        key,
-                        partition,
-                        on_delivery=delivered,
-                        timestamp=timestamp,
-                        headers=headers,
-                    )
-                    break
-                except BufferError:
-                    poll(0.1)
-                except self._owner.kafka.KafkaException as error:
-                    raise self._error(topic, error.args[0]) from error
-        poll(0)
+            self._produce(
+                topic, value, key, partition, on_delivery=delivered, timestamp=timestamp, headers=headers
+            )
+        self._producer.poll(0)
 
     def note(self, topic: str, partition: int, key: bytes | None, value: bytes) -> None:
         """Send a record of the mirror's own, whose offset does not matter."""
@@ -213,10 +199,18 @@ class KafkaTransaction:
             if error is not None and self._failed is None:
                 self._failed = (topic, error)
 
-        try:
-            self._producer.produce(topic, value, key, partition, on_delivery=delivered)
-        except self._owner.kafka.KafkaException as error:
-            raise self._error(topic, error.args[0]) from error
+        self._produce(topic, value, key, partition, on_delivery=delivered)
+
+    def _produce(self, topic: str, *record: Any, **more: Any) -> None:
+        while True:
+            try:
+                self._producer.produce(topic, *record, **more)
+            except BufferError:
+                self._producer.poll(0.1)
+            except self._owner.kafka.KafkaException as error:
+                raise self._error(topic, error.args[0]) from error
+            else:
+                return
 
     def flush(self) -> None:
         """Wait until all that was sent has its offsets. The client sends again by itself until the transaction ends."""
