@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
+from spark_eos.clients.validation import check_time
 from spark_eos.errors import KafkaTimeoutError
 from spark_eos.log.environment import Environment
 from spark_eos.storage.forks import Lock
@@ -18,6 +19,7 @@ def within(environment: Environment, timeout_s: float, call: Callable[[], None],
 
     After the timeout the call goes on: it is not known whether it will succeed. Without a thread it is waited for.
     """
+    check_time(timeout_s, f"timeout of {name}", "seconds")
     future: Future[None] = Future()
     if environment.started(lambda: _settle(future, call), "eoslog-within") is None:
         _settle(future, call)

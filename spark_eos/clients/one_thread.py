@@ -20,25 +20,27 @@ _USER = "thread"
 class _InUse:
     """See `OfOneThread._in_use`."""
 
-    __slots__ = ("_call", "_is_inner", "_kind", "_users")
+    __slots__ = ("_call", "_is_inner", "_owner", "_users")
 
-    def __init__(self, users: dict[str, int], kind: str, call: str, *, is_free: bool) -> None:
-        self._users, self._kind, self._call = users, kind, call
+    def __init__(self, owner: OfOneThread, users: dict[str, int], call: str, *, is_free: bool) -> None:
+        self._owner, self._users, self._call = owner, users, call
         self._is_inner = is_free or users.get(_USER) == threading.get_ident()
 
-    def __enter__(self) -> None:
-        if self._is_inner:
-            return
-        me = threading.get_ident()
-        if self._users.setdefault(_USER, me) != me:
-            raise ConcurrentModificationError(
-                f"{self._call}: another thread is using this {self._kind}. It is for one thread at a time: make one "
-                "for each thread, or lock the calls; only wakeup may come from another thread"
-            )
+    def __enter__(self) -> bool:
+        """Whether it is inside of another call of this thread."""
+        if not self._is_inner:
+            me = threading.get_ident()
+            if self._users.setdefault(_USER, me) != me:
+                raise ConcurrentModificationError(
+                    f"{self._call}: another thread is using this {type(self._owner).__name__}. It is for one thread at "
+                    "a time: make one for each thread, or lock the calls; only wakeup may come from another thread"
+                )
+        return self._is_inner
 
     def __exit__(self, *_: object) -> None:
         if not self._is_inner and self._users.get(_USER) == threading.get_ident():
             self._users.clear()
+            self._owner._is_free()  # noqa: SLF001
 
 
 class OfOneThread(OfOneProcess):
@@ -51,7 +53,10 @@ class OfOneThread(OfOneProcess):
 
     def _in_use(self, call: str) -> _InUse:
         """A block in which no other thread may be in a call. Raises `ConcurrentModificationError` at its begin."""
-        return _InUse(self._users, type(self).__name__, call, is_free=self._is_foreign)
+        return _InUse(self, self._users, call, is_free=self._is_foreign)
+
+    def _is_free(self) -> None:
+        """Called at the end of a call that is not inside of another one."""
 
 
 def one_at_a_time(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from math import isnan
+from numbers import Real
 from operator import index
 from typing import SupportsIndex, TypeVar
 
 import pyarrow as pa
 
 from spark_eos.clients.records import ConsumerGroupMetadata, Header
-from spark_eos.errors import InvalidRecordError, InvalidRequestError
+from spark_eos.errors import ConfigError, InvalidRecordError, InvalidRequestError
 from spark_eos.protocol.types import LATEST_MS, OffsetAndMetadata, TopicPartition
 
 V = TypeVar("V")
@@ -49,6 +51,21 @@ def check_function(function: object, name: str) -> None:
     """Raise `InvalidRequestError` for what cannot be called, unless it is None: a later call would fail in silence."""
     if function is not None and not callable(function):
         raise InvalidRequestError(f"{name}={function!r}: it has to be a function, or None")
+
+
+def check_time(value: object, name: str, unit: str = "milliseconds") -> None:
+    """Raise `InvalidRequestError` unless a time, or how long to wait, is a number."""
+    if not isinstance(value, Real) or isinstance(value, bool) or isnan(value):
+        raise InvalidRequestError(f"{name} is {value!r}: it has to be a number of {unit}")
+
+
+def check_poll(timeout_ms: float, limit: int) -> None:
+    """Raise `InvalidRequestError`, or `ConfigError`, for a wait or a number of records that no poll can have."""
+    check_time(timeout_ms, "timeout_ms")
+    if not hasattr(limit, "__index__"):
+        raise InvalidRequestError(f"max_records={limit!r}: it has to be a whole number, or None")
+    if limit < 1:
+        raise ConfigError(f"max_records={limit}: at least one record has to be asked for")
 
 
 def check_group(group: ConsumerGroupMetadata) -> None:
@@ -98,7 +115,7 @@ def _offset(at: TopicPartition, value: object) -> OffsetAndMetadata:
 def as_bytes(value: object, field: str) -> bytes:
     """A key or value as it is stored: text as UTF-8. Raises `InvalidRecordError`."""
     if isinstance(value, str):
-        return value.encode()
+        return _utf8(value, f"a record's {field}")
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     hint = f". Set {field}.serializer" if isinstance(value, (dict, list)) else ""
@@ -147,8 +164,17 @@ def check_headers(headers: Sequence[Header]) -> int:
         ):
             raise InvalidRecordError(f"a header must be a pair of text and bytes (or None), not {header!r}")
         name, value = header
-        size += 8 + len(name.encode()) + (0 if value is None else len(value))
+        size += 8 + len(_utf8(name, "the name of a header")) + (0 if value is None else len(value))
     return size
+
+
+def _utf8(text: str, noun: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRecordError(
+            f"{noun} is no text that UTF-8 has ({error}): give bytes, or text without lone surrogates"
+        ) from None
 
 
 def as_timestamp(timestamp_ms: SupportsIndex) -> int:

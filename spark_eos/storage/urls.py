@@ -94,7 +94,7 @@ def absolute(url: str | os.PathLike[str]) -> str | os.PathLike[str]:
         return url
     if not url or (isinstance(url, str) and _SCHEME.fullmatch(url)):
         return url
-    return os.path.abspath(os.fsdecode(url))
+    return os.path.abspath(_expanded_by_none(os.fsdecode(url)))
 
 
 def is_object_store(url: str) -> bool:
@@ -169,7 +169,17 @@ def _no_cloud(settings: Settings, store: Store) -> Store:
 def _folder(path: str, url: object) -> PosixStore:
     if not path or "\0" in path:
         raise ConfigError(f"{url!r} names no folder: it is empty or contains a NUL; use {SUPPORTED}")
-    return PosixStore(path)
+    return PosixStore(_expanded_by_none(path))
+
+
+def _expanded_by_none(path: str) -> str:
+    """The path. Raises `ConfigError` for one that only a shell would understand: it would make a folder ``~`` here."""
+    if path.startswith("~"):
+        raise ConfigError(
+            f"{path!r} begins with ~, which is a home only for a shell: give the whole path, such as "
+            f"os.path.expanduser({path!r})"
+        )
+    return path
 
 
 def _file_path(hier_part: str, url: str) -> str:

@@ -375,3 +375,21 @@ def test_metrics(log):
     consumer.poll()
     assert consumer.metrics()["consumer-metrics"]["time-between-poll-max"] == 7000
     assert consumer.metrics()["consumer-fetch-manager-metrics"]["records-lag-max"] == 0
+
+
+def test_a_consumer_that_reads_nothing_does_not_wait_for_it(log):
+    """As Kafka's: the program has forgotten to subscribe, or its call has failed."""
+    consumer = Consumer(log, {"group.id": "g"})
+    calls = [lambda: consumer.poll(60_000), lambda: consumer.poll_arrow(60_000), lambda: next(consumer)]
+    consumer.subscribe(["t"])
+    consumer.unsubscribe()
+    for call in calls:
+        with pytest.raises(IllegalStateError, match=r"reads nothing.*call subscribe or assign"):
+            call()
+    consumer.assign([T0])
+    consumer.poll(0)
+    consumer.assign([])
+    for call in calls:
+        with pytest.raises(IllegalStateError, match="reads nothing"):
+            call()
+    consumer.close()

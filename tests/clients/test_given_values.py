@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from datetime import date
+from datetime import date, timedelta
+from enum import Enum, IntEnum
 
 import numpy as np
 import pyarrow as pa
@@ -423,3 +424,88 @@ def test_rows_that_are_not_arrows(log, wrong):
         pytest.raises(InvalidRecordError, match=r"^send_arrow takes rows as a pyarrow\.Table"),
     ):
         producer.send_arrow("topic", wrong)
+
+
+class Topic(str, Enum):
+    """As programs list their topics. (``StrEnum`` shows itself otherwise, which counts for nothing.)"""
+
+    ORDERS = "orders"
+    TOPIC = "topic"
+
+
+class Number(IntEnum):
+    ZERO = 0
+
+
+def test_a_name_of_an_enumeration_fails_no_record_beside_it(log):
+    """It did when the batch was sent, with the name of a class of the protocol."""
+    with Producer(log) as producer:
+        futures = [producer.send(Topic.TOPIC, Topic.TOPIC, key=np.str_("k"), partition=Number.ZERO)]
+        futures += [
+            producer.send("topic", b"2"),
+            producer.send(Topic.ORDERS, b"3"),
+            producer.send(np.str_("n"), b"4"),
+        ]
+    assert [future.result(60)[:3] for future in futures] == [
+        ("topic", 0, 0),
+        ("topic", 0, 1),
+        ("orders", 0, 0),
+        ("n", 0, 0),
+    ]
+    assert {*map(type, log.state.topics)} == {str}
+
+
+def test_names_of_an_enumeration(log):
+    at = TopicPartition(Topic.TOPIC, Number.ZERO)
+    with Producer(log, transactional_id=Topic.ORDERS, client_id=Topic.ORDERS) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(Topic.TOPIC, b"1")
+        producer.send_offsets_to_transaction({at: OffsetAndMetadata(Number.ZERO, Topic.ORDERS)}, Topic.TOPIC)
+        producer.commit_transaction()
+    admin = Admin(log)
+    admin.create_topic(Topic.ORDERS)
+    with Consumer(
+        log, group_id=Topic.ORDERS, auto_offset_reset="earliest", client_id=Topic.ORDERS
+    ) as consumer:
+        consumer.subscribe([Topic.TOPIC])
+        assert [record.value for record in consumer.poll(0)] == [b"1"]
+        consumer.commit({at: Number.ZERO})
+        assert consumer.committed(at) == 0
+    assert admin.list_group_offsets("topic") == {T0: OffsetAndMetadata(0, "orders")}
+    admin.delete_topic(Topic.ORDERS)
+    assert admin.list_topics() == ["topic"]
+
+
+@pytest.mark.parametrize("wrong", [None, "1", timedelta(seconds=1), float("nan"), True], ids=repr)
+def test_a_time_that_is_no_number(log, wrong):
+    """A wait of NaN never ended."""
+    with Consumer(log) as consumer:
+        consumer.assign([T0])
+        for poll in (consumer.poll, consumer.poll_arrow):
+            with pytest.raises(
+                InvalidRequestError, match=r"^timeout_ms is .*: it has to be a number of milliseconds"
+            ):
+                poll(wrong)
+        with pytest.raises(InvalidRequestError, match=r"^the time of topic-0 is "):
+            consumer.offsets_for_times({T0: wrong})
+    with Producer(log) as producer:
+        producer.send("topic", b"1")
+        if wrong is not None:
+            with pytest.raises(
+                InvalidRequestError, match=r"^timeout of flush is .*: it has to be a number of seconds"
+            ):
+                producer.flush(wrong)
+
+
+@pytest.mark.parametrize("wrong", ["1", 1.5, timedelta(1)], ids=repr)
+def test_a_number_of_records_that_is_none(log, wrong):
+    with Consumer(log) as consumer, pytest.raises(InvalidRequestError, match=r"^max_records="):
+        consumer.poll(max_records=wrong)
+
+
+def test_text_that_utf_8_does_not_have(log):
+    with Producer(log) as producer:
+        for record in ({"value": "\ud800"}, {"key": "\ud800"}, {"headers": [("\ud800", b"")]}):
+            with pytest.raises(InvalidRecordError, match="is no text that UTF-8 has"):
+                producer.send("topic", **record)

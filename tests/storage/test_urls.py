@@ -9,6 +9,7 @@ import pytest
 
 from spark_eos.errors import ConfigError, UnsupportedStoreError
 from spark_eos.storage import MemoryStore, PosixStore, open_store, shared_store
+from spark_eos.storage.urls import absolute
 
 
 @pytest.mark.parametrize(
@@ -118,3 +119,17 @@ def test_what_a_process_has_made_sure_of_is_done_once(
     assert counts[1:] == [2, 2], "the file, and its name"
     assert counts[0] > 2
     assert shared_store(tmp_path / "log") is shared_store((tmp_path / "log").as_uri())
+
+
+@pytest.mark.parametrize("path", ["~/log", "~", "~anna/log", Path("~/log")])
+def test_a_home_of_a_shell_is_no_folder_here(
+    path: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder with the name ``~`` was made."""
+    monkeypatch.chdir(tmp_path)
+    for call in (open_store, absolute):
+        with pytest.raises(
+            ConfigError, match="begins with ~, which is a home only for a shell: give the whole path"
+        ):
+            call(path)
+    assert open_store(tmp_path / "~").url == str(tmp_path / "~")

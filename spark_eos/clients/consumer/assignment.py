@@ -64,7 +64,7 @@ class ConsumerAssignment(ConsumerBase):
         IllegalStateError
             Partitions were assigned by `assign`, the consumer is closed, or a listener made this call.
         InvalidRequestError
-            A pattern is not a regular expression, a name is empty, or both a listener and functions are given.
+            A pattern is not a regular expression, no topic can have a name, or both a listener and functions are given.
 
         Examples
         --------

@@ -20,7 +20,7 @@ from spark_eos.clients.one_thread import OfOneThread
 from spark_eos.clients.opening import check_open_log, check_place, store_settings
 from spark_eos.clients.other_names import CONSUMER_CALLS, KafkasCalls
 from spark_eos.clients.serialization import Deserializers
-from spark_eos.clients.validation import as_partition, as_partitions
+from spark_eos.clients.validation import as_partition, as_partitions, check_poll
 from spark_eos.config.consumer import CONSUMER, consumer_config
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import ConfigError, IllegalStateError, WakeupError
@@ -82,6 +82,8 @@ class ConsumerBase(OfOneThread, KafkasCalls):
         self._by_hand = False
         self._next_expire_overdue = -math.inf  # At once: this consumer may not stay for long.
         self._closed = False
+        self._close_later: tuple[bool, float | None] | None = None
+        """What a signal's handler has asked for in the middle of a call: the arguments of ``close``."""
 
     def _assigned_at(self, at: TopicPartition) -> PartitionState:
         self._check_open()
@@ -104,6 +106,15 @@ class ConsumerBase(OfOneThread, KafkasCalls):
         self._check_process(call)
         if self._closed:
             raise IllegalStateError("the consumer is closed")
+
+    def _check_poll(self, timeout_ms: float, limit: int) -> None:
+        self._check_open("poll")
+        self._check_not_telling("poll")
+        check_poll(timeout_ms, limit)
+        if not (self._assigned or self._rebalance or self._all_of):
+            raise IllegalStateError(
+                "the consumer reads nothing, and would wait for ever: call subscribe or assign"
+            )
 
     def _check_awake(self) -> None:
         if self._wanted_awake.is_set():

@@ -13,9 +13,8 @@ from spark_eos.clients.consumer.committed_offsets import ConsumerOffsets
 from spark_eos.clients.consumer.fetcher import NO_LIMIT
 from spark_eos.clients.consumer.positions import ConsumerPositions
 from spark_eos.clients.metrics import Metrics
-from spark_eos.clients.one_thread import one_at_a_time
 from spark_eos.clients.records import ConsumerRecord, ConsumerRecords, to_arrow, to_records
-from spark_eos.errors import ConfigError, CorruptRecordError, EosLogError
+from spark_eos.errors import CorruptRecordError, EosLogError
 from spark_eos.log.data.planner import end_offset, partition_of
 from spark_eos.log.data.records import Records
 from spark_eos.log.topics import codec_of, layout_of
@@ -29,11 +28,6 @@ _EXPIRE_EVERY_S = 1.0
 """How often a consumer looks whether something in the log has expired."""
 
 L = TypeVar("L", bound="Sized")
-
-
-def _check_limit(limit: int) -> None:
-    if limit < 1:
-        raise ConfigError(f"max_records={limit}: at least one record has to be asked for")
 
 
 class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
@@ -141,6 +135,8 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         ------
         ConfigError
             ``max_records`` is less than 1.
+        InvalidRequestError
+            ``timeout_ms`` or ``max_records`` is no number.
         RecordDeserializationError
             A deserializer failed for the record at the position. The records before it came with the last call.
         UnknownTopicOrPartitionError
@@ -152,7 +148,7 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         WakeupError
             Another thread has called `wakeup`.
         IllegalStateError
-            The consumer is closed, or a listener made this call.
+            The consumer is closed, has neither partitions nor a subscription, or a listener made this call.
 
         Examples
         --------
@@ -244,9 +240,11 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         read = self._fetcher.bytes_read
         return self._metrics.shown(len(self._assigned), lags, generation, read)
 
-    @one_at_a_time
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """Commit the positions if ``enable.auto.commit`` is on, leave the group, and read no more.
+
+        A signal's handler that calls it in the middle of another call of this consumer, such as `poll`, closes it at
+        the end of that call, which returns no record.
 
         Errors of the log are only logged: the group notices by itself that this member is gone. In a forked process
         this call does nothing: the member of the group is the parent.
@@ -263,9 +261,22 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         IllegalStateError
             A listener made this call.
         """
-        if self._closed or self._is_foreign:
-            return
-        self._check_not_telling("close")
+        with self._in_use("close") as is_inner:
+            if self._closed or self._is_foreign:
+                return
+            self._check_not_telling("close")
+            if is_inner:
+                self._close_later = (autocommit, timeout_ms)
+            else:
+                self._close(autocommit, timeout_ms)
+
+    # -- Inside -----------------------------------------------------------------------------------------
+
+    def _is_free(self) -> None:
+        if self._close_later is not None and not self._closed:
+            self.close(*self._close_later)
+
+    def _close(self, autocommit: bool, timeout_ms: float | None) -> None:
         try:
             if not autocommit:
                 self._offsets.is_automatic = False
@@ -279,8 +290,6 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
             self._fetcher.close()
             self._deserializers.close()
 
-    # -- Inside -----------------------------------------------------------------------------------------
-
     def _wait(self, timeout_ms: float, limit: int, gather: Callable[[State], L]) -> L | None:
         """What ``gather`` finds once it finds something; None after the timeout.
 
@@ -289,9 +298,7 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         started = False
         try:
             with self._in_use("poll"):
-                self._check_open("poll")
-                self._check_not_telling("poll")
-                _check_limit(limit)
+                self._check_poll(timeout_ms, limit)
                 self._ahead.give_back()
                 self._offsets.call_back()
                 self._offsets.auto_commit()
@@ -310,6 +317,9 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
                     elif self._all_of is not None:
                         self._assign_all(state)
                     result = gather(self._log.as_decided(state))
+                    if self._close_later is not None:
+                        self._fetcher.rewind()  # What the caller would handle after the close is not committed by it.
+                        return None
                     if result:
                         self._idle.over()
                         return result

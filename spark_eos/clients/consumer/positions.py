@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from numbers import Real
 
 from spark_eos.clients.consumer.base import ConsumerBase, listed_partitions
 from spark_eos.clients.one_thread import one_at_a_time
 from spark_eos.clients.records import OffsetAndTimestamp
-from spark_eos.clients.validation import as_offsets, as_partitions, by_partition
+from spark_eos.clients.validation import as_offsets, as_partitions, by_partition, check_time
 from spark_eos.errors import InvalidRequestError
 from spark_eos.log.data.planner import end_offset, partition_of
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
@@ -222,10 +221,7 @@ class ConsumerPositions(ConsumerBase):
         self._log.end_overdue()
         offsets: dict[TopicPartition, OffsetAndTimestamp | None] = {}
         for at, timestamp_ms in by_partition(times, "time").items():
-            if not isinstance(timestamp_ms, Real):
-                raise InvalidRequestError(
-                    f"the time of {at} is {timestamp_ms!r}: it has to be milliseconds since 1970"
-                )
+            check_time(timestamp_ms, f"the time of {at}", "milliseconds since 1970")
             answer = self._log.offset_for_time(at, timestamp_ms, self._isolation)
             offsets[at] = None if answer is None else OffsetAndTimestamp(*answer)
         return offsets

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from spark_eos.clients.validation import check_function
 from spark_eos.errors import InvalidRequestError
+from spark_eos.protocol.actions.topics import check_name
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
 
@@ -56,10 +57,8 @@ class Subscription:
         self.names: list[str] = []
         self.patterns: list[re.Pattern[str]] = [] if pattern is None else [_compiled(pattern)]
         for selector in selectors:
-            if selector == "":
-                raise InvalidRequestError("a topic's name cannot be empty")
             if isinstance(selector, str) and not selector.startswith("^"):
-                self.names.append(selector)
+                self.names.append(_possible(selector))
             else:
                 self.patterns.append(_compiled(selector))
         self.listener = listener or Listener()
@@ -80,6 +79,15 @@ class Subscription:
     def together(self, topic: str, other: str) -> bool:
         """Whether one of the patterns stands for both."""
         return any(pattern.fullmatch(topic) and pattern.fullmatch(other) for pattern in self.patterns)
+
+
+def _possible(name: str) -> str:
+    """The name. Raises `InvalidRequestError` for one that no topic will ever have: a poll would wait for ever."""
+    try:
+        check_name(name)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"{error}. Text that is a pattern begins with ^") from None
+    return name
 
 
 def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:

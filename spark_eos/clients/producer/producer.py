@@ -361,6 +361,10 @@ class Producer(ProducerInformation):
         with self._lock:
             if self._closing:
                 return  # Called by what a close under way has called: a future's callback, a signal's handler.
+            if self._transactions is None:
+                self._sender.check_free()
+            elif self._transactions.is_open:
+                self._transactions.check("abort_transaction")
         try:
             self._closing = True
             self._refuse_calls()

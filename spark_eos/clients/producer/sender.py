@@ -25,6 +25,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.commit.loop import Committed
+from spark_eos.log.environment import refuse_second_call
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.actions.appends import Appended
@@ -113,6 +114,8 @@ class Sender:
         self.failures = Failures()
         """What the program has not heard of yet."""
         self._turn = threading.RLock()
+        self._under_way = threading.RLock()
+        """Of the thread that makes a request: a signal's handler that interrupts it must not make the same one."""
         self._waiting = threading.Event()
         self._urgent = threading.Event()
         self._closed = self._gives_up = False
@@ -135,11 +138,13 @@ class Sender:
 
         If it is interrupted, what is under way stays, and the thread or the next flush goes on with it.
         """
+        self.check_free()
         try:
             with self._turn:
                 while True:
                     if not self.taken:
-                        self._drain()
+                        with self._under_way:
+                            self._drain()
                     if not self.taken:
                         return
                     self._deliver(self.taken)
@@ -147,6 +152,10 @@ class Sender:
             self._waiting.set()
             self._urgent.set()
             raise
+
+    def check_free(self) -> None:
+        """Raise `RuntimeError` in a signal's handler that has interrupted what this thread sends."""
+        refuse_second_call(self._under_way)
 
     def close(self) -> None:
         """Send what waits and end the thread."""
@@ -243,7 +252,8 @@ class Sender:
             request.error = KafkaTimeoutError("the producer was closed before the record was sent")
         elif not request.is_decided:
             try:
-                request.appended = self._send(log, request)
+                with self._under_way:
+                    request.appended = self._send(log, request)
             except EosLogError as error:
                 request.error = error
             except Exception as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import Enum
 from typing import Any
 
@@ -21,6 +23,7 @@ from spark_eos.errors import (
     StorageError,
 )
 from spark_eos.log.commit.loop import Committed
+from spark_eos.log.environment import refuse_second_call
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import (
     Action,
@@ -95,6 +98,8 @@ class TransactionManager(OfOneProcess):
         self._touched = False
         """Whether a request of this transaction was sent: the log may know of it."""
         self._error: EosLogError | None = None
+        self._under_way = threading.RLock()
+        """Of the thread that makes a request: a signal's handler must not end its transaction in the middle of it."""
         self._request_id = b""
         self._request: tuple[Action, ...] = ()
         self._unanswered = False
@@ -104,11 +109,12 @@ class TransactionManager(OfOneProcess):
 
     def check(self, call: str) -> None:
         """Raise unless the call is allowed now: the error that came before, or `IllegalStateError`."""
+        if self.state is _S.IN_TRANSACTION:
+            refuse_second_call(self._under_way)
         if self.state in _ALLOWED[call]:
             return
         if self.state is _S.FATAL_ERROR and self._error is not None:
-            error = type(self._error)(str(self._error))
-            raise error from self._error
+            raise type(self._error)(str(self._error)) from self._error
         if self.state is _S.ABORTABLE_ERROR and self._error is not None:
             raise AbortableError(
                 f"{call}: abort_transaction comes first, because of: {self._error}"
@@ -199,11 +205,11 @@ class TransactionManager(OfOneProcess):
         if not (self.pending or any(self.offsets.values())):
             return
         self._end_if_late()
-        request, pending = self._build(end=False), self.pending
+        with self._under_way:
+            request, pending = self._build(end=False), self.pending
         try:
-            committed = self._log().commit(
-                lambda _state: request, writer=self._writer, request_id=self._log().clock.unique()
-            )
+            with self._under_way:
+                committed = self._log().commit(lambda _state: request, writer=self._writer)
             if not self._touched:
                 self._open_since = self._log().clock.monotonic()
             self._touched = True
@@ -233,8 +239,9 @@ class TransactionManager(OfOneProcess):
                 self._finish()
                 return
             self._end_if_late()
-            self._ask(*self._build(end=True))
-            self.state = _S.COMMITTING
+            with self._under_way:
+                self._ask(*self._build(end=True))
+                self.state = _S.COMMITTING
         committed = self._send(TransactionState.COMPLETE_COMMIT, certainly_not=_S.IN_TRANSACTION)
         pending, appended = self.pending, appended_by(self._request, committed)
         try:
@@ -389,8 +396,5 @@ class TransactionManager(OfOneProcess):
     def _drop(self) -> None:
         """Delete the files of what will certainly never be committed."""
         pending, self.pending = self.pending, Accumulator()
-        try:
+        with suppress(EosLogError):  # No entry lists them: garbage collection deletes what is left.
             pending.discard()
-        except EosLogError:
-            # No entry lists them: garbage collection will delete what could not be deleted now.
-            return

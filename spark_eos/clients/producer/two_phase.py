@@ -53,8 +53,9 @@ class TwoPhaseTransactions(TransactionManager):
         self.check("prepare_transaction")
         if self.state is _S.IN_TRANSACTION:
             self._end_if_late()
-            self._ask(*self._build(end=False), PrepareTransaction(self.stamp, decider))
-            self.state = _S.PREPARING
+            with self._under_way:
+                self._ask(*self._build(end=False), PrepareTransaction(self.stamp, decider))
+                self.state = _S.PREPARING
         committed = self._send(TransactionState.PREPARED, certainly_not=_S.IN_TRANSACTION)
         pending, appended = self.pending, appended_by(self._request, committed)
         try:

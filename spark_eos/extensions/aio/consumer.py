@@ -15,6 +15,7 @@ from spark_eos.extensions.aio.partitions import AIOPartitions
 from spark_eos.log.log import Log
 from spark_eos.log.poll_backoff import PollBackoff
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
+from spark_eos.storage.urls import absolute
 
 
 class AIOConsumer(AIOPartitions):
@@ -49,7 +50,7 @@ class AIOConsumer(AIOPartitions):
     ) -> None:
         super().__init__()
         check_place(type(self).__name__, url, config)
-        self._url = url
+        self._url = url if isinstance(url, Log) else absolute(url)
         self._config = config
         self._settings = settings
         self._backoff: PollBackoff | None = None

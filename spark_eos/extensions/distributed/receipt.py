@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from spark_eos.errors import InvalidRequestError
@@ -125,6 +125,27 @@ def _offsets(stored: Any) -> GroupOffsets:
         None if member is None else Membership(*member),
         tuple(PartitionOffset(*offset) for offset in offsets),
     )
+
+
+class Drawn:
+    """The receipts of an iterator, such as that of ``pool.map``, which gives them once: a call may be made again."""
+
+    def __init__(self) -> None:
+        self._iterator: object = None
+        self._receipts: list[StagedReceipt | str] | None = None
+
+    def all_of(self, receipts: Iterable[StagedReceipt | str]) -> Iterable[StagedReceipt | str]:
+        """Those of ``receipts``, also if it is the iterator of the last call."""
+        if not isinstance(receipts, Iterator):
+            return receipts
+        if receipts is not self._iterator:
+            self._iterator, self._receipts = receipts, None
+            self._receipts = list(receipts)
+        if self._receipts is None:
+            raise InvalidRequestError(
+                "the iterator of receipts has ended with an error before, and has no receipt any more: give them again"
+            )
+        return self._receipts
 
 
 def check_receipts(

@@ -14,7 +14,7 @@ from spark_eos.clients.keywords import given_settings
 from spark_eos.clients.opening import newest
 from spark_eos.clients.records import ConsumerGroupMetadata, Header
 from spark_eos.config.producer import PRODUCER
-from spark_eos.errors import ConfigError, IllegalStateError, SchemaMismatchError
+from spark_eos.errors import ConfigError, IllegalStateError, InvalidRecordError, SchemaMismatchError
 from spark_eos.extensions.distributed.outcome import require_open
 from spark_eos.extensions.distributed.receipt import StagedReceipt
 from spark_eos.extensions.distributed.staging import StagingProducer
@@ -66,7 +66,7 @@ class StagedWriter(OfOneProcess):
     InvalidRequestError
         The token is not one.
     ConfigError
-        A setting is unknown, malformed, or not for a writer.
+        A setting is unknown, malformed, or not for a writer, or ``task`` is no name, such as None.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class StagedWriter(OfOneProcess):
     ) -> None:
         super().__init__()
         self._token = as_token(token)
-        self._task = str(task)
+        self._task = _task_name(task)
         options = given_settings(PRODUCER, config, settings)
         if "transactional.id" in options:
             raise ConfigError(
@@ -294,8 +294,25 @@ class StagedWriter(OfOneProcess):
 
     @staticmethod
     def _check_names(topic: str, record: Mapping[str, Any], names: frozenset[str]) -> None:
+        if not isinstance(record, Mapping):
+            raise InvalidRecordError(
+                f"a record for topic {topic!r} is {record!r:.80}: write takes a pyarrow.Table or RecordBatch, or a "
+                "list of dicts. A DataFrame becomes a table by pyarrow.Table.from_pandas(frame) or frame.to_arrow()"
+            )
         if not names.issuperset(record):
             name = min(set(record) - names)
             raise SchemaMismatchError(
                 f"a record for topic {topic!r} has {name!r}, which is none of: {', '.join(sorted(names))}"
             )
+
+
+def _task_name(task: object) -> str:
+    """The name by which the attempts of one task are known. Raises `ConfigError` for what is none, such as None."""
+    if isinstance(task, str | os.PathLike) or (hasattr(task, "__index__") and not isinstance(task, bool)):
+        name = str.__str__(task) if isinstance(task, str) else str(task)
+        if name:
+            return name
+    raise ConfigError(
+        f"StagedWriter was given {task!r} as its task: give text or a whole number, which is the same for all attempts "
+        "of a task and of no other task. Of receipts with the same task only one is committed"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from operator import index
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
@@ -28,15 +29,12 @@ from spark_eos.extensions.distributed.outcome import (
     require_open,
     was_committed_with,
 )
-from spark_eos.extensions.distributed.receipt import StagedReceipt, check_receipts, first_of_each_task
+from spark_eos.extensions.distributed.receipt import Drawn, StagedReceipt, check_receipts, first_of_each_task
 from spark_eos.extensions.distributed.request import actions_of, check_age, files_of, has_version
 from spark_eos.extensions.distributed.token import TransactionToken, as_token
 from spark_eos.log.commit.loop import Propose
 from spark_eos.log.log import Log
-from spark_eos.protocol.actions import (
-    Action,
-    EndTransaction,
-)
+from spark_eos.protocol.actions import Action, EndTransaction
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import ProducerStamp
 
@@ -101,6 +99,7 @@ class DistributedTransaction:
         self._request_id = b""
         self._in_doubt: Literal["commit", "abort"] | None = None
         self._is_over = False
+        self._drawn = Drawn()
 
     @classmethod
     def begin(
@@ -146,9 +145,10 @@ class DistributedTransaction:
         """
         options = given_settings(PRODUCER, config, settings)
         values = producer_config({**options, "transactional.id": transactional_id})
-        if (txn_app_id is None) is not (txn_version is None) or txn_app_id == "":
+        is_given = isinstance(txn_app_id, str) and txn_app_id and hasattr(txn_version, "__index__")
+        if not is_given and (txn_app_id, txn_version) != (None, None):
             raise ConfigError(
-                f"txn_app_id={txn_app_id!r} and txn_version={txn_version!r}: give both of them, or none"
+                f"txn_app_id={txn_app_id!r}, txn_version={txn_version!r}: give both of them, or none (a text, a number)"
             )
         log = newest(url, options, create=values["auto.create.topics.enable"])
         log = log if values["auto.maintenance.enable"] else log.without_maintenance()
@@ -169,7 +169,7 @@ class DistributedTransaction:
             stamp.number + 1,
             commit.seq,
             txn_app_id,
-            txn_version,
+            None if txn_version is None else index(txn_version),
         )
         return cls(log, token)
 
@@ -278,7 +278,7 @@ class DistributedTransaction:
             An abort has an unknown outcome, or other receipts are given than to the commit in doubt.
         """
         self._check_doubt("commit")
-        counted = first_of_each_task(check_receipts(self._token, receipts))
+        counted = first_of_each_task(check_receipts(self._token, self._drawn.all_of(receipts)))
         if self._in_doubt == "commit" and counted != self._counted:
             raise IllegalStateError(
                 "commit: an earlier commit with other receipts has an unknown outcome. Call it again with those"

@@ -12,6 +12,7 @@ from spark_eos.log.gc_pause import MANY, paused
 from spark_eos.log.timekeeping import Stamp
 from spark_eos.protocol.actions import Action, AppendBatches, Request
 from spark_eos.protocol.rules.apply import Rejected, apply, judged_by
+from spark_eos.protocol.rules.bounds import in_plain_types
 from spark_eos.protocol.state import State
 
 Propose = Callable[[State], Sequence[Action]]
@@ -90,6 +91,9 @@ class EntryBuilder:
         request = Request(ticket.request_id, now.timestamp_ms, actions, ticket.writer, now.clock_checked)
         with paused(when=_batches(actions) > MANY):
             after, outcome = apply(self.state, request)
+            if isinstance(outcome, Rejected) and (plain := in_plain_types(request)) is not request:
+                request = plain
+                after, outcome = apply(self.state, request)
         if isinstance(outcome, Rejected):
             return outcome.error
         self.state = after

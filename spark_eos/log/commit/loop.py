@@ -38,7 +38,7 @@ from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.lagging import LaggingWriter
 from spark_eos.log.commit.slots import TAKEN, Slots
 from spark_eos.log.commit.tail import Tail
-from spark_eos.log.environment import PROCESS, Environment
+from spark_eos.log.environment import PROCESS, Environment, refuse_second_call
 from spark_eos.log.timekeeping import Timekeeper
 from spark_eos.protocol.actions import Entry, Request
 from spark_eos.protocol.encoding.entries import encode_entry
@@ -110,6 +110,8 @@ class Committer(OfOneProcess):
                 "commit: this process was forked by a library that does not tell Python (PyOS_AfterFork_Child): open "
                 "the log again in the child"
             )
+        refuse_second_call(self._turn)
+        self._tail.refuse_second_call()
         ticket = PendingCommit(propose, request_id or self._clock.unique(), writer, alone)
         try:
             with self._queue:

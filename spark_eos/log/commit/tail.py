@@ -31,7 +31,7 @@ from spark_eos.log.commit.closing import closed_error, is_closing
 from spark_eos.log.commit.divergence import DivergenceDetector
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.read_ahead import BELIEVED_S, likely, read_slots
-from spark_eos.log.environment import PROCESS, Environment
+from spark_eos.log.environment import PROCESS, Environment, refuse_second_call
 from spark_eos.log.gc_pause import LARGE_BYTES, paused
 from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.protocol.actions import Entry
@@ -110,6 +110,7 @@ class Tail:
         Raises `CorruptRecordError` and `UnsupportedVersionError` for what cannot be read, and `DivergedLogError` if
         the log is not the one that was read so far.
         """
+        self.refuse_second_call()
         with self._lock:
             opening = self._state.seq < 0
             if opening:
@@ -146,6 +147,10 @@ class Tail:
                 if until is not None and self._state.seq >= until:
                     return self._state
 
+    def refuse_second_call(self) -> None:
+        """Raise `RuntimeError` in the middle of another call of this thread."""
+        refuse_second_call(self._lock)
+
     def advance(self, state: State, entry: Entry, since: ClockReading) -> None:
         """Take over the state after ``entry``, which this process has created itself, ``since`` when it tried to."""
         with self._lock:
@@ -159,6 +164,7 @@ class Tail:
 
         ``at_once``: also where that is a request, and there was one less than a minute ago.
         """
+        self.refuse_second_call()
         with self._lock:
             self._divergence.check(self._state, away=self._was_away, at_once=at_once)
 

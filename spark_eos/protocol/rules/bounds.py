@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache, reduce
-from operator import or_
+from operator import is_, or_
 from types import NoneType, UnionType
 from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -62,6 +62,14 @@ _NEW_BATCHES = {"BatchRef.base_sequence": Bounds(INT32.least, 2**32)}
 """
 
 
+_PLAIN: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (str, str.__str__),
+    (int, int.__int__),
+    (bytes, lambda value: bytes(memoryview(value))),
+)
+"""Not ``str(value)``: a member of an ``Enum`` shows itself otherwise."""
+
+
 def check(request: a.Request) -> None:
     """Raise `InvalidRequestError` for what no state allows."""
     if not fits(request):
@@ -92,6 +100,19 @@ def fits(request: a.Request) -> bool:
         return _quick()(request)
     except InvalidRequestError:
         return False
+
+
+def in_plain_types(value: Any) -> Any:
+    """The same in exact types; itself if it is. A name may be a member of a ``StrEnum``, or a text of NumPy."""
+    if isinstance(value, tuple):
+        parts = [in_plain_types(part) for part in value]
+        if all(map(is_, parts, value)):
+            return value
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    for kind, plain in _PLAIN:
+        if isinstance(value, kind) and type(value) not in {kind, bool}:
+            return plain(value)
+    return value
 
 
 @cache

@@ -287,3 +287,32 @@ def test_a_start_that_failed_is_made_again(slow):
 
     asyncio.run(main())
     assert slow.values() == [b"0"]
+
+
+def test_a_relative_path_is_that_of_the_constructor(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Producer("log") as producer:
+        producer.send("t", b"1")
+    consumer = AIOConsumer("log")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+
+    async def topics():
+        async with consumer:
+            return await consumer.topics()
+
+    assert asyncio.run(topics()) == {"t"}
+
+
+def test_a_subscription_that_has_failed_is_not_waited_for(slow):
+    """The program has not awaited it, as with aiokafka, where it raises at once."""
+
+    async def main():
+        async with AIOConsumer(slow.log) as consumer:
+            consumer.subscribe(["t"]).add_done_callback(lambda failed: failed.exception())
+            with pytest.raises(IllegalStateError, match="reads nothing"):
+                await consumer.getone()
+            with pytest.raises(IllegalStateError, match="reads nothing"):
+                await consumer.getmany(60_000)
+
+    asyncio.run(main())
