@@ -158,10 +158,12 @@ def _all_by_arrow(values: pa.Array, fields: Sequence[pa.Field], is_object: bool)
         lines = values.cast(pa.string())
     except pa.ArrowInvalid:
         return None  # Not UTF-8.
-    # Every line must begin as an object, so that as many rows as lines are one object in each.
+    # Every line must begin and end as an object, so that none goes on in the next one: as many rows as lines are one
+    # object in each. And Arrow takes NaN and the infinities for numbers.
     if (
         not pc.all(pc.starts_with(lines, "{")).as_py()
-        or pc.any(pc.match_substring_regex(lines, "[\n\r]")).as_py()
+        or not pc.all(pc.ends_with(lines, "}")).as_py()
+        or pc.any(pc.match_substring_regex(lines, r"[\n\r]|[:,\[]\s*-?(?:NaN|Inf)")).as_py()
     ):
         return None
     import pyarrow.json as pj
