@@ -96,6 +96,8 @@ def test_other_schemes_are_refused_with_what_is_supported(url: str) -> None:
         ("memory://", "memory://name"),
         ("memory:///x", "memory://name"),
         ("memory:x", "memory://name"),
+        ("~", "./~ for a folder"),
+        ("~/log", "./~/log for a folder"),
     ],
 )
 def test_malformed_urls(url: str, hint: str) -> None:
