@@ -348,7 +348,9 @@ class Vacuum:
 
     def _wait(self, leftovers: list[Leftover]) -> None:
         while (delay := max(map(self._due_in, leftovers), default=0)) > 0:
-            self._tell(f"{len(leftovers)} objects are deleted in {delay:.0f} s: running readers finish first")
+            self._tell(
+                f"objects that are deleted in {delay:.0f} s, after running readers: {len(leftovers):,}"
+            )
             self._log.clock.sleep(min(delay, 0.5))
 
     def _delete(self, due: list[Leftover], state: State) -> Iterator[Leftover]:
