@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from spark_eos.cli.command import main
+from spark_eos.cli import main
 
 sys.exit(main())

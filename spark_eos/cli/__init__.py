@@ -12,6 +12,8 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``eoslog`` with these arguments (None: the program's own); the exit code."""
-    from spark_eos.cli.command import main as run
-
+    try:
+        from spark_eos.cli.command import main as run
+    except KeyboardInterrupt:  # That takes a moment.
+        raise SystemExit(130) from None
     return run(arguments)

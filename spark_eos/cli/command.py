@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import signal
 import sys
@@ -132,6 +133,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "_EOSLOG_COMPLETE" in os.environ:
         # Typer wraps descriptions to the width of a terminal; fish takes each line for an offer.
         os.environ["COLUMNS"] = "1000"
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        # Names of groups and paths may have characters that the output's encoding has not.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         _built("rich" if _is_terminal() else None).main(arguments, prog_name="eoslog")
     except EosLogError as error:

@@ -137,10 +137,8 @@ def _place(text: str, option: str) -> int:
     """An entry, or a time."""
     from spark_eos.log.time_travel import time_ms
 
-    if text.isdecimal():
-        return int(text)
     try:
-        return _Time(time_ms(text))
+        return int(text) if text.isdecimal() else _Time(time_ms(text))
     except (ValueError, OverflowError):
         raise typer.BadParameter(
             f"{text!r} is neither an entry nor a time such as 2026-11-21T16:30:00", param_hint=f"'{option}'"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from spark_eos.cli.options import ConfigFile, Json, Url, admin, commas, open_log
+from spark_eos.cli.options import ConfigFile, Json, Url, admin, commas, once, open_log
 from spark_eos.cli.output import counted, print_json, print_table
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.progress import Progress
@@ -199,9 +199,10 @@ def delete_records(
     as_json: Json = False,
 ) -> None:
     """Delete the records before an offset."""
-    offsets = dict(map(_place, to or ()))
+    places = [*map(_place, to or ())]
     if offset_json_file is not None:
-        offsets.update(_offsets_of(offset_json_file))
+        places += _offsets_of(offset_json_file)
+    offsets = once(places, "--to" if offset_json_file is None else "--offset-json-file")
     if not offsets:
         raise ConfigError("say which records: --to TOPIC:PARTITION=OFFSET, or --offset-json-file FILE")
     starts = admin(url, command_config).delete_records(offsets)
@@ -212,11 +213,15 @@ def delete_records(
     print_table(STARTS, [(*at, start) for at, start in starts.items()])
 
 
-def _offsets_of(path: str) -> dict[TopicPartition, int]:
+def _offsets_of(path: str) -> list[tuple[TopicPartition, int]]:
     try:
         places = json.loads(Path(path).read_text(encoding="utf-8"))["partitions"]
-        return {TopicPartition(str(at["topic"]), int(at["partition"])): int(at["offset"]) for at in places}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        rows = [(at["topic"], at["partition"], at["offset"]) for at in places]
+        for row in rows:
+            if [*map(type, row)] != [str, int, int]:
+                raise TypeError(f"{row}")  # noqa: TRY301
+        return [(TopicPartition(topic, number), offset) for topic, number, offset in rows]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(
             f'{path} is not {{"partitions": [{{"topic": "t", "partition": 0, "offset": 7}}]}}: {error!r}'
         ) from error

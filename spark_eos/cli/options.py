@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -17,12 +17,17 @@ if TYPE_CHECKING:
     from spark_eos.protocol.types import TopicPartition
     from spark_eos.storage import Settings
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 
 def _place(urls: str | list[str]) -> str | list[str]:
-    """Refuse what other commands take in the place of a log: the address of a server."""
+    """Refuse what stands in the place of a log: nothing, or the address of a server, as other commands take it."""
     from spark_eos.storage.urls import SERVER
 
     for url in [urls] if isinstance(urls, str) else urls or ():
+        if not url:
+            raise typer.BadParameter("it is empty: give the log's folder or URL")
         if SERVER.fullmatch(url):
             raise typer.BadParameter(f"{url!r} is a server, and there are none: give the log's folder or URL")
     return urls
@@ -132,6 +137,16 @@ def name_value(text: str, option: str) -> tuple[str, str]:
     if not sign or not name:
         raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint=f"'{option}'")
     return name, value
+
+
+def once(pairs: Iterable[tuple[K, V]], option: str) -> dict[K, V]:
+    """The values by their names. Refuse a name that is there twice: nothing says which of its values is meant."""
+    values: dict[K, V] = {}
+    for name, value in pairs:
+        if name in values:
+            raise typer.BadParameter(f"{name} is named twice", param_hint=f"'{option}'")
+        values[name] = value
+    return values
 
 
 def commas(texts: Iterable[str] | None) -> list[str] | None:

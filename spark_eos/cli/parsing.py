@@ -97,7 +97,11 @@ class Command(TyperCommand):
     def _refuse_extra(self, ctx: Any, args: list[str], extra: str) -> None:
         """End with a usage error about an argument too many: it seems to be an option, or to be the value of one."""
         options = {name[2:]: name for param in self.params for name in param.opts if name.startswith("--")}
-        arguments = [param.name.upper() for param in self.params if param.param_type_name == "argument"]
+        arguments = [
+            param.metavar or param.name.upper()
+            for param in self.params
+            if param.param_type_name == "argument"
+        ]
         takes = f"{ctx.command_path} takes {' '.join(arguments)} and options"
         bare = next((argument for argument in args if argument in options), extra)
         near = nearest(bare, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -62,13 +63,13 @@ def data_settings(state: State, settings: Mapping[str, str]) -> Mapping[str, str
     return data_settings_of(state.data_url, Settings(settings)) if is_apart(state.data_url) else settings
 
 
-def check_apart(source: Store, target: Store, role: str = "copy") -> None:
-    """Raise `ConfigError` if one of the places lies in the other; ``role`` is to be at ``target``."""
+def check_apart(source: Store, target: Store, role: str = "copy", of: str = "log") -> None:
+    """Raise `ConfigError` if one of the places lies in the other; ``role`` is to be at ``target``, of what is there."""
     for place in _places(source):
         for target_place in _places(target):
             if _lie_in_one_another(place, target_place):
                 raise ConfigError(
-                    f"the {role} {target_place} and the log {place} lie in one another: choose a folder or prefix "
+                    f"the {role} {target_place} and the {of} {place} lie in one another: choose a folder or prefix "
                     "beside it"
                 )
 
@@ -81,8 +82,13 @@ def _places(store: Store) -> list[str]:
 
 
 def _lie_in_one_another(first: str, second: str) -> bool:
-    inner, outer = f"{first.rstrip('/')}/", f"{second.rstrip('/')}/"
+    inner, outer = (f"{_real(place).rstrip('/')}/" for place in (first, second))
     return inner.startswith(outer) or outer.startswith(inner)
+
+
+def _real(place: str) -> str:
+    """A folder by its own path: a link may lead into the other place."""
+    return os.path.realpath(place) if place.startswith("/") else place
 
 
 def check_place(settings: Settings, state: State, url: str) -> None:

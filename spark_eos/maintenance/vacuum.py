@@ -296,8 +296,7 @@ class Vacuum:
 
     def _walk(self, visit: Callable[[State], None]) -> State:
         """Visit the newest state; a newer one, if pages of this one are gone by now."""
-        state = self._log.follow()
-        missed: set[str] = set()
+        state, missed = self._log.follow(), set[str]()
         while True:
             try:
                 visit(state)
@@ -350,7 +349,9 @@ class Vacuum:
 
     def _wait(self, leftovers: list[Leftover]) -> None:
         while (delay := max(map(self._due_in, leftovers), default=0)) > 0:
-            self._tell(f"{len(leftovers)} objects are deleted in {delay:.0f} s: running readers finish first")
+            self._tell(
+                f"objects that are deleted in {delay:.0f} s, after running readers: {len(leftovers):,}"
+            )
             self._log.clock.sleep(min(delay, 0.5))
 
     def _delete(self, due: list[Leftover], state: State) -> Iterator[Leftover]:

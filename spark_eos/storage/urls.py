@@ -94,7 +94,9 @@ def absolute(url: str | os.PathLike[str]) -> str | os.PathLike[str]:
         return url
     if not url or (isinstance(url, str) and _SCHEME.fullmatch(url)):
         return url
-    return os.path.abspath(_expanded_by_none(os.fsdecode(url)))
+    path = os.fsdecode(url)
+    _check_home(path)
+    return os.path.abspath(path)
 
 
 def is_object_store(url: str) -> bool:
@@ -169,17 +171,17 @@ def _no_cloud(settings: Settings, store: Store) -> Store:
 def _folder(path: str, url: object) -> PosixStore:
     if not path or "\0" in path:
         raise ConfigError(f"{url!r} names no folder: it is empty or contains a NUL; use {SUPPORTED}")
-    return PosixStore(_expanded_by_none(path))
+    _check_home(path)
+    return PosixStore(path)
 
 
-def _expanded_by_none(path: str) -> str:
-    """The path. Raises `ConfigError` for one that only a shell would understand: it would make a folder ``~`` here."""
-    if path.startswith("~"):
+def _check_home(path: str) -> None:
+    """Raise `ConfigError` for a home folder as a shell writes it: a folder of the name ``~`` would be made."""
+    if path.partition("/")[0] == "~":
         raise ConfigError(
-            f"{path!r} begins with ~, which is a home only for a shell: give the whole path, such as "
-            f"os.path.expanduser({path!r})"
+            f"{path}: only a shell puts a home folder in the place of ~, and not inside of an argument such as "
+            f"--to=~/x. Write the whole path, or ./{path} for a folder of this name"
         )
-    return path
 
 
 def _file_path(hier_part: str, url: str) -> str:

@@ -102,6 +102,8 @@ def test_where_reading_begins_and_ends(url, here, arguments, printed):
         (["--offset", "1", "--from-beginning"], "it cannot be used with"),
         (["--group", "g", "--offset", "1"], "a group begins at its own offsets"),
         (["--group", "g", "--partition", "1"], "it cannot be used with"),
+        (["--group", "g", "--consumer-property", "group.id=h"], "a setting of the consumer is group.id=h"),
+        (["--partition", "1", "--consumer-property", "group.id=h"], "it cannot be used with"),
         (["--property", "print.keys=true"], "did you mean print.key"),
     ],
 )
@@ -135,11 +137,17 @@ def test_aborted_records(url, here):
     producer.abort_transaction()
     assert here.consume(url, "t", "--offset", "5", "--partition", "0") == b"aborted\n"
     assert here.consume(url, "t", "--offset", "5", "--isolation-level", "read_committed") == b""
+    as_setting = ("--consumer-property", "isolation.level=read_committed")
+    assert here.consume(url, "t", "--offset", "5", *as_setting) == b""
+    assert (
+        here.consume(url, "t", "--offset", "5", *as_setting, "--isolation-level", "read_uncommitted") != b""
+    )
 
 
-def test_a_group_commits_what_was_printed(url, here):
-    first = here.consume(url, "t", "--group", "g", "--max-messages", "1")
-    rest = here.consume(url, "t", "--group", "g")
+@pytest.mark.parametrize("group", [("--group", "g"), ("--consumer-property", "group.id=g")])
+def test_a_group_commits_what_was_printed(url, here, group):
+    first = here.consume(url, "t", *group, "--max-messages", "1")
+    rest = here.consume(url, "t", *group)
     assert sorted((first + rest).split()) == [b"0", b"1", b"2", b"3", b"4", b"null"]
     assert here.consume(url, "t", "--group", "g") == b""
     assert [part.lag for part in Admin(url).describe_group("g").partitions] == [0, 0]

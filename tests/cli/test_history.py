@@ -193,6 +193,9 @@ def test_places_that_are_none(log, capsys):
     with pytest.raises(SystemExit):
         main(("diff", log.url, "yesterday", "3"))
     assert "'yesterday' is neither an entry nor a time" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(("history", log.url, "--since", "9" * 5000))
+    assert "is neither an entry nor a time" in capsys.readouterr().err
     assert main(("diff", log.url, "3", "1000")) == 1
     assert "has no entry 1000" in capsys.readouterr().err
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from types import ModuleType
 
 import pyarrow as pa
 import pytest
 
-from spark_eos import Admin, Producer
+from spark_eos import Admin, Producer, cli
 from spark_eos.cli.command import main
 
 
@@ -98,6 +100,28 @@ def test_the_module_is_the_command(url):
         [sys.executable, "-m", "spark_eos", "topics", url], capture_output=True, text=True, check=True
     )
     assert "typed" in done.stdout
+
+
+def test_names_that_the_encoding_of_the_output_has_not(url):
+    Admin(url).alter_group_offsets("Größe 日本", {("t", 0): 0})
+    done = subprocess.run(
+        [sys.executable, "-m", "spark_eos", "groups", "list", url],
+        capture_output=True,
+        check=True,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+    )
+    assert "Größe \\u65e5\\u672c".encode("latin-1") in done.stdout
+
+
+def test_ctrl_c_while_the_commands_are_loaded(monkeypatch):
+    class Loading(ModuleType):
+        def __getattr__(self, _name):
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "spark_eos.cli.command", Loading("loading"))
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    assert ended.value.code == 130
 
 
 def test_ctrl_c_before_the_command_begins(capsys, monkeypatch):

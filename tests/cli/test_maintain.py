@@ -206,9 +206,16 @@ def test_delete_records_that_cannot_be(log, capsys, tmp_path):
     assert "'u'" in run(capsys, "delete-records", log.url, "--to", "u:0=1", code=1).err
     assert "--to" in run(capsys, "delete-records", log.url, code=1).err
     path = tmp_path / "offsets.json"
-    for text in ("{", "{}", '{"partitions": [{"topic": "t"}]}', "[]"):
+    place = '{"topic": "t", "partition": 0, "offset": %s}'
+    parts = [place % "5.9", place % "true", place % '"5"', '{"topic": "t"}']
+    for text in ("{", "{}", "[]", "[" * 100_000, *(f'{{"partitions": [{part}]}}' for part in parts)):
         path.write_text(text)
         assert (
             str(path) in run(capsys, "delete-records", log.url, "--offset-json-file", str(path), code=1).err
         )
+    path.write_text(f'{{"partitions": [{place % 4}]}}')
+    for arguments in (("t:0=3", "t:0=5"), ("t:0=3", "--offset-json-file", str(path))):
+        with pytest.raises(SystemExit):
+            main(["delete-records", log.url, "--to", *arguments])
+        assert "t-0 is named twice" in capsys.readouterr().err
     assert Admin(log).describe_topic("t").partitions[0].start == 0

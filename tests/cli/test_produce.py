@@ -219,6 +219,14 @@ def test_a_signal(log_url, number, transaction):
     assert values(log_url, "t") == ([] if transaction else [b"one"])  # fmt: skip
 
 
+def test_an_input_that_cannot_be_read(log_url, tmp_path):
+    code = f"exec {sys.executable} -m spark_eos produce {log_url} t 0>{tmp_path / 'new'}"
+    done = subprocess.run(["bash", "-c", code], capture_output=True, check=False)
+    assert done.returncode == 1
+    told = b"eoslog: the input cannot be read: Bad file descriptor; no line is in the log"
+    assert done.stderr.startswith(told)
+
+
 def test_a_closed_standard_input(log_url):
     code = f"exec {sys.executable} -m spark_eos produce {log_url} t <&-"
     done = subprocess.run(["bash", "-c", code], capture_output=True, check=False)

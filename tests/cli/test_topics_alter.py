@@ -60,7 +60,15 @@ def test_what_is_refused(url, capsys, arguments, told):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--add-column", "note"], ["--rename-column", "id"], ["--config", "x"]]
+    "arguments",
+    [
+        ["--add-column", "note"],
+        ["--rename-column", "id"],
+        ["--config", "x"],
+        ["--add-column", "note int", "--add-column", "note string"],
+        ["--rename-column", "id=a", "--rename-column", "id=b"],
+        ["--config", "retention.ms=1", "retention.ms=2"],
+    ],
 )
 def test_wrong_usage(url, capsys, arguments):
     with pytest.raises(SystemExit) as stopped:

@@ -87,11 +87,20 @@ def test_a_command_that_there_is_not(url, capsys, command, hint):
         ("transactions abort LOG till-1", "did you mean --transactional-id till-1?"),
         ("configs descirbe LOG", "eoslog configs takes URL and options; they are --entity-type, "),
         ("dump LOG 5", "did you mean --from 5?"),
+        ("topics alter LOG orders 5", "'5' is an argument too many: eoslog topics alter takes URL TOPIC and options"),
         ("produce LOG orders value", "'value' is an argument too many: eoslog produce takes URL TOPIC and options"),
     ],
 )  # fmt: skip
 def test_an_argument_too_many(url, capsys, command, hint):
     assert hint.replace("LOG", url) in said(capsys, command.replace("LOG/", f"{url}/"), url, 2)
+
+
+def test_a_log_whose_variable_is_not_set(capsys):
+    for command in (("topics", "list"), ("status",), ("produce",), ("lag",)):
+        with pytest.raises(SystemExit):
+            main([*command, "", *(("t",) if command == ("produce",) else ())])
+        assert "Invalid value for 'URL" in (told := capsys.readouterr().err)
+        assert "it is empty: give the log's folder or URL" in " ".join(told.split())
 
 
 def _commands(command, path=()):

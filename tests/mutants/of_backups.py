@@ -55,7 +55,7 @@ MUTANTS = (
     Mutant(
         "backup-reads-all-manifests",
         "spark_eos/extensions/backup/repository.py",
-        "self._summaries([id_ for id_ in self.ids() if _may_have(id_, name)])",
+        "self._summaries([id_ for id_ in ids if _may_have(id_, name)])",
         "self._summaries(self.ids())",
         "each backup reads the manifests of all others to compare names",
         _OF_GROWTH,

@@ -79,6 +79,14 @@ MUTANTS = (
         ("tests/extensions/value_formats/test_json.py",),
     ),
     Mutant(
+        "json-that-goes-on",
+        "spark_eos/extensions/value_formats/json_codec.py",
+        'pc.all(pc.and_(pc.starts_with(lines, "{"), pc.ends_with(lines, "}")))',
+        'pc.all(pc.starts_with(lines, "{"))',
+        "an object that goes on in the next value makes up for two in one",
+        ("tests/extensions/value_formats/test_json.py",),
+    ),
+    Mutant(
         "dead-letters-not-staged",
         "spark_eos/spark/sink/task.py",
         "        if letters is not None and self._dead_topic is not None:",

@@ -121,15 +121,13 @@ def test_what_a_process_has_made_sure_of_is_done_once(
     assert shared_store(tmp_path / "log") is shared_store((tmp_path / "log").as_uri())
 
 
-@pytest.mark.parametrize("path", ["~/log", "~", "~anna/log", Path("~/log")])
+@pytest.mark.parametrize("path", ["~/log", "~", Path("~/log")])
 def test_a_home_of_a_shell_is_no_folder_here(
     path: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A folder with the name ``~`` was made."""
     monkeypatch.chdir(tmp_path)
     for call in (open_store, absolute):
-        with pytest.raises(
-            ConfigError, match="begins with ~, which is a home only for a shell: give the whole path"
-        ):
+        with pytest.raises(ConfigError, match="only a shell puts a home folder in the place of ~"):
             call(path)
     assert open_store(tmp_path / "~").url == str(tmp_path / "~")

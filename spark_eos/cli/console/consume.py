@@ -98,14 +98,13 @@ def consume(
         bool, typer.Option("--follow", "-f", help="Wait for new records until the command is stopped.")
     ] = False,
     isolation_level: Annotated[
-        Isolation,
+        Isolation | None,
         typer.Option(
             metavar="LEVEL",
             help="With read_committed, leave out records of open and aborted transactions (default: read_uncommitted, "
             "as in Kafka).",
-            show_default=False,
         ),
-    ] = Isolation.UNCOMMITTED,
+    ] = None,
     format_: Annotated[
         Format | None,
         typer.Option(
@@ -153,6 +152,8 @@ def consume(
     """
     at_most_one({"--from-beginning": from_beginning, "--offset": offset, "--from-time": from_time})
     at_most_one({"--format": format_, "--json": as_json})
+    own_settings = client_settings(command_config, consumer_property, "--consumer-property")
+    group = _group(group, own_settings)
     at_most_one({"--partition": partition, "--group": group})
     place = _place(offset, from_time, from_beginning=from_beginning, follow=follow)
     if group is not None and not isinstance(place, str):
@@ -168,8 +169,9 @@ def consume(
     settings = {
         "client.id": "eoslog",
         "auto.offset.reset": place if isinstance(place, str) else "earliest",
-        **client_settings(command_config, consumer_property, "--consumer-property"),
-        "isolation.level": isolation_level.value,
+        "isolation.level": Isolation.UNCOMMITTED.value,
+        **own_settings,
+        **({} if isolation_level is None else {"isolation.level": isolation_level.value}),
         "enable.auto.commit": "false",
         "auto.maintenance.enable": "false",
     }
@@ -192,6 +194,14 @@ def consume(
                 reading.run(interrupts, max_messages, timeout_ms, is_bounded=is_bounded)
     except Interrupted as interrupted:
         raise SystemExit(interrupted.exit_code) from None
+
+
+def _group(option: str | None, own_settings: dict[str, str]) -> str | None:
+    """The group, also if it is named as a setting of the consumer."""
+    setting = own_settings.get("group.id")
+    if option is not None and setting not in {None, option}:
+        raise typer.BadParameter(f"a setting of the consumer is group.id={setting}", param_hint="'--group'")
+    return setting if option is None else option
 
 
 Place = str | int | tuple[int]

@@ -6,7 +6,7 @@ import os
 import select
 from collections.abc import Callable, Iterator
 
-from spark_eos.errors import InvalidRecordError
+from spark_eos.errors import ConfigError, InvalidRecordError
 
 BLOCK_BYTES = 1 << 20
 _MAX_LINE_BYTES = 1 << 30
@@ -15,14 +15,18 @@ _MAX_LINE_BYTES = 1 << 30
 def blocks(descriptor: int, before_waiting: Callable[[], None]) -> Iterator[list[bytes]]:
     r"""The lines, without their ``\n``. ``before_waiting`` is called when the input has no more at the moment.
 
-    A last line without an end is a line. Raises `InvalidRecordError` for a line that no record can hold.
+    A last line without an end is a line. Raises `InvalidRecordError` for a line that no record can hold, and
+    `ConfigError` for an input that cannot be read.
     """
     fragments: list[bytes] = []
     length = count = 0
     while True:
         if not _is_ready(descriptor):
             before_waiting()
-        data = os.read(descriptor, BLOCK_BYTES)
+        try:
+            data = os.read(descriptor, BLOCK_BYTES)
+        except OSError as error:  # Such as a folder, or the terminal of another process.
+            raise ConfigError(f"the input cannot be read: {error.strerror}") from error
         if not data:
             break
         head, newline, tail = data.rpartition(b"\n")

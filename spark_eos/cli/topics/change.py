@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from spark_eos.cli.options import ConfigFile, Json, TopicName, Url, admin, name_value
+from spark_eos.cli.options import ConfigFile, Json, TopicName, Url, admin, name_value, once
 from spark_eos.cli.output import print_json
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.topics.describe import print_topic
@@ -51,7 +51,7 @@ def create(
 
     client = admin(url, command_config)
     fields = [new_column(text, "--column") for text in columns or ()]
-    settings = dict(name_value(text, "--config") for text in config or ())
+    settings = once((name_value(text, "--config") for text in config or ()), "--config")
     try:
         client.create_topic(name, partitions, settings or None, pa.schema(fields) if fields else None)
     except TopicExistsError:
@@ -105,10 +105,12 @@ def alter(
         name,
         partitions,
         settings_of(config, "--config") or None,
-        add_columns=dict(column(text, "--add-column") for text in add_column or ()),
-        rename_columns=dict(name_value(text, "--rename-column") for text in rename_column or ()),
+        add_columns=once((column(text, "--add-column") for text in add_column or ()), "--add-column"),
+        rename_columns=once(
+            (name_value(text, "--rename-column") for text in rename_column or ()), "--rename-column"
+        ),
         drop_columns=drop_column or (),
-        widen_columns=dict(column(text, "--widen-column") for text in widen_column or ()),
+        widen_columns=once((column(text, "--widen-column") for text in widen_column or ()), "--widen-column"),
     )
     print_topic(client.describe_topic(name), as_json=as_json)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from spark_eos.cli.options import name_value
+from spark_eos.cli.options import name_value, once
 from spark_eos.cli.parsing import ListedCommands
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def matching(names: Iterable[str], pattern: str) -> list[str]:
 
 def settings_of(texts: Iterable[str] | None, option: str) -> dict[str, str | None]:
     """Settings; an empty value takes one back to its default."""
-    return {name: value or None for name, value in (name_value(text, option) for text in texts or ())}
+    pairs = (name_value(text, option) for text in texts or ())
+    return once(((name, value or None) for name, value in pairs), option)
 
 
 def column(text: str, option: str) -> tuple[str, str]:

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import calendar
 import json
 import logging
 import re
@@ -51,6 +52,10 @@ _HEAD = 4096
 """Bytes of a manifest in which its first line is."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+
+_TIME = "%Y%m%dT%H%M%S"
+_STAMP = re.compile(r"(\d{8}T\d{6})\.(\d{3})Z-", re.ASCII)
+"""How ids begin: with the time of the backup."""
 
 _BEAT_S = 15.0
 """How often a backup shows that it goes on."""
@@ -163,15 +168,18 @@ class Repository:
             try:
                 return self.load(backup_id)
             except ObjectNotFoundError:
-                continue  # Deleted since.
+                continue  # Deleted since, or given up.
             except CorruptRecordError as error:
-                _pass_over(backup_id, error)  # Or it was given up.
+                _pass_over(backup_id, error)
         return None
 
     def load(self, backup_id: str) -> Manifest:
-        """A whole manifest. Raises `ObjectNotFoundError`, and what `decode` raises."""
+        """A whole manifest. Raises `ObjectNotFoundError`, also if it was given up, and what `decode` raises."""
         name = f"{MANIFESTS}{backup_id}.json"
-        return decode(self.store.read(name).to_pybytes(), f"{self.store.url}/{name}")
+        data, where = self.store.read(name).to_pybytes(), f"{self.store.url}/{name}"
+        if summary_of(data, where) is None:
+            raise ObjectNotFoundError(f"{where}: the backup was given up")
+        return decode(data, where)
 
     def find(self, name: str) -> Backup:
         """The backup of this name or id. Raises `ConfigError`, with the names that there are."""
@@ -198,15 +206,16 @@ class Repository:
                 f"a backup cannot be named {name!r}: use 1 to 100 letters, digits, '.', '_' and '-', a letter or digit "
                 "first"
             )
-        created_ms = clock.now_ms()
-        stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(created_ms / 1000))
+        ids = self.ids()
+        # By a clock that was ahead once, a later backup would not be the newest one, which is restored.
+        created_ms = max([clock.now_ms(), *(_time_ms(newest) + 1 for newest in ids[-1:])])
+        stamp = time.strftime(_TIME, time.gmtime(created_ms / 1000))
         # Names are found among the ids: no manifest has to be read for that.
         end = "" if name is None else f"-{name}"
         backup_id = f"{stamp}.{created_ms % 1000:03d}Z-{clock.unique()[-4:].hex()}{end}"
         run = Run(backup_id, name or backup_id, created_ms)
         if name is not None and any(
-            backup.name == name
-            for backup in self._summaries([id_ for id_ in self.ids() if _may_have(id_, name)])
+            backup.name == name for backup in self._summaries([id_ for id_ in ids if _may_have(id_, name)])
         ):
             raise ConfigError(
                 f"{self.store.url} has a backup named {name!r} already: choose another name, or delete that one with "
@@ -259,6 +268,14 @@ class Repository:
                 self.store.overwrite(f"{RUNNING}{run.id}", json.dumps({"name": run.name}).encode())
 
         return beat
+
+
+def _time_ms(backup_id: str) -> int:
+    """The time in an id; -1 if it has none."""
+    match = _STAMP.match(backup_id)
+    if match is None:
+        return -1
+    return calendar.timegm(time.strptime(match[1], _TIME)) * 1000 + int(match[2])
 
 
 def _may_have(backup_id: str, name: str) -> bool:

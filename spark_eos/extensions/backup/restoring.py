@@ -10,6 +10,7 @@ from spark_eos.extensions.backup.backing_up import Progress
 from spark_eos.extensions.backup.manifest import Backup
 from spark_eos.extensions.backup.repository import Repository
 from spark_eos.extensions.backup.view import BackupView
+from spark_eos.log.data_place import check_apart
 from spark_eos.log.log import Log
 from spark_eos.log.time_travel import entry_at_time, iso
 from spark_eos.maintenance.copying import Copied, copy_log
@@ -46,6 +47,8 @@ def restore_log(
     target = destination if isinstance(destination, Store) else open_store(destination, settings)
     if to_entry is not None and to_time_ms is not None:
         raise ConfigError("restore to an entry or to a time, not to both")
+    # Deleting backups frees all in the repository that none of them needs.
+    check_apart(store, target, "restored log", "repository")
     opened = Repository.open(store)
     source = _choose(opened, backup, to_entry, to_time_ms)
     manifest = opened.load(source.id)
@@ -68,7 +71,7 @@ def _choose(repository: Repository, name: str | None, entry: int | None, time_ms
     url = repository.store.url
     backups = repository.backups() if name is None else [repository.find(name)]
     if not backups:
-        raise ConfigError(f"{url} has no backup: an eoslog backup has begun there, and none was finished")
+        raise ConfigError(f"{url} has no backup: none was finished there, or all were deleted")
     for backup in reversed(backups):
         if entry is not None and backup.first <= entry <= backup.last:
             return backup

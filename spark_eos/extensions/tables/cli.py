@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from spark_eos.cli.maintain import seconds, sleep, stoppable, teller
-from spark_eos.cli.options import ConfigFile, Json, Url, commas, store_settings
+from spark_eos.cli.options import ConfigFile, Json, Url, commas, name_value, once, store_settings
 from spark_eos.cli.output import print_json, print_table
 from spark_eos.cli.parsing import Command, Commands
 from spark_eos.cli.progress import Progress
 from spark_eos.cli.usage.added import Added
 from spark_eos.cli.usage.columns import TOPIC
 from spark_eos.cli.usage.table import Columns
-from spark_eos.errors import ConfigError
+from spark_eos.errors import ConfigError, RetriableError
 
 if TYPE_CHECKING:
     from spark_eos.extensions.tables.publisher import Published
@@ -84,7 +85,7 @@ def create(
     as_json: Json = False,
 ) -> None:
     """Make a publication: topics whose tables stand for the same entries. Nothing is published yet."""
-    settings = dict(map(_setting, config or ()))
+    settings = once((name_value(text, "--config") for text in config or ()), "--config")
     topics = commas(topic) or []
     _tables(url, command_config).create(
         name, topics, format, mode=mode, location=location, retention_ms=retention_ms, config=settings
@@ -113,18 +114,29 @@ def publish(
 ) -> None:
     """Make the tables of a publication stand for the newest entry of the log.
 
-    It may be stopped or killed at any moment: the next run finishes what was begun.
+    It may be stopped or killed at any moment: the next run finishes what was begun. With --every, it tells of an error
+    that may pass, and tries again in its turn.
     """
+    tables = _tables(url, command_config)
+    publisher = None
     with stoppable() as stop, Progress() as progress:
-        publisher = _tables(url, command_config).publisher(name, tell=teller(stop, progress))
         while True:
-            result = publisher.publish(rebuild=rebuild)
-            progress.clear()
-            if result.is_new or every is None:
-                _print_published(result, as_json=as_json)
-            if every is None:
-                return
-            rebuild = False
+            try:
+                publisher = publisher or tables.publisher(name, tell=teller(stop, progress))
+                result = publisher.publish(rebuild=rebuild)
+            except RetriableError as error:
+                if every is None:
+                    raise
+                progress.clear()
+                print(f"eoslog: {error} [{error.code}]", file=sys.stderr)
+                publisher = None
+            else:
+                progress.clear()
+                if result.is_new or every is None:
+                    _print_published(result, as_json=as_json)
+                if every is None:
+                    return
+                rebuild = False
             sleep(every, stop, progress)
 
 
@@ -206,13 +218,6 @@ def _tables(url: str, config_file: str | None) -> Tables:
     from spark_eos.extensions.tables.tables import Tables
 
     return Tables(url, store_settings(config_file))
-
-
-def _setting(text: str) -> tuple[str, str]:
-    name, sign, value = text.partition("=")
-    if not sign or not name:
-        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="'--config'")
-    return name, value
 
 
 def _print_published(result: Published, *, as_json: bool) -> None:

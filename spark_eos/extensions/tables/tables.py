@@ -13,6 +13,7 @@ from spark_eos.extensions.tables.stamps import ICEBERG
 from spark_eos.extensions.tables.target import Target
 from spark_eos.extensions.tables.targets import location_of, open_targets
 from spark_eos.extensions.tables.values.decoded import columns_of
+from spark_eos.log.data_place import check_apart
 from spark_eos.log.log import Log
 from spark_eos.log.topics import topic_of
 from spark_eos.protocol.actions import CreatePublication
@@ -160,7 +161,10 @@ class Tables(AdminBase):
         trial = Publication(name, format, dict(settings), pairs)  # type: ignore[arg-type]  # it is looked at, not kept
         targets = open_targets(log, trial, self._settings)
         for topic in topic_list:
-            targets[topic.name].check_schema(columns_of(trial, topic))
+            target = targets[topic.name]
+            if is_copied(trial):
+                check_apart(log.store, target.files_store(), "table")
+            target.check_schema(columns_of(trial, topic))
         log.commit(lambda _: (action,), writer="tables")
 
     def publisher(self, name: str, *, tell: Tell = lambda _: None) -> Publisher:

@@ -43,10 +43,29 @@ def validator(text: str) -> Callable[[Any], object]:
     with Loading("value.schema of JSON values", "value-formats", "fastjsonschema"):
         import fastjsonschema
     try:
-        compiled: Callable[[Any], object] = fastjsonschema.compile(schema)
-    except (fastjsonschema.JsonSchemaDefinitionException, TypeError, AttributeError, KeyError) as error:
+        compiled: Callable[[Any], object] = fastjsonschema.compile(schema, handlers=_NotFetched())
+    except ConfigError:
+        raise
+    except Exception as error:
+        # Of a schema that is none the library raises what its own code runs into, such as the errors of `re`.
         raise ConfigError(f"value.schema is not a valid JSON Schema: {error}") from error
     return compiled
+
+
+class _NotFetched(dict[str, Callable[[str], Any]]):
+    """What the library asks for schemas elsewhere, by the schemes of URLs. Each reader of the topic would go there."""
+
+    def __contains__(self, scheme: object) -> bool:
+        return True
+
+    def __missing__(self, scheme: str) -> Callable[[str], Any]:
+        return _refuse
+
+
+def _refuse(url: str) -> Any:
+    raise ConfigError(
+        f"value.schema refers to {url}, outside of itself: put that schema into its definitions"
+    )
 
 
 @lru_cache(maxsize=64)
@@ -80,7 +99,7 @@ def is_required(text: str) -> frozenset[str]:
 def _loads(text: str) -> dict[str, Any]:
     try:
         schema = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"value.schema of JSON values is a JSON Schema; this is not JSON: {error}"
         ) from error

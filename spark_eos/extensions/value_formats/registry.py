@@ -62,9 +62,25 @@ class Registry(NamedTuple):
         answer = self._call("POST", f"/subjects/{quote(subject, safe='')}/versions", body, has="id")
         if answer is None:
             raise ConfigError(f"the schema registry {self.url} has no subjects: is it the root of its API?")
-        return int(answer["id"])
+        if not isinstance(answer["id"], int):
+            raise self._senseless(answer)
+        return answer["id"]
 
     def _registered(self, answer: dict[str, Any]) -> Registered:
+        try:
+            return self._parsed(answer)
+        except ConfigError:
+            raise
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise self._senseless(answer) from error
+
+    def _senseless(self, answer: dict[str, Any]) -> SchemaRegistryError:
+        return SchemaRegistryError(
+            f"the schema registry {self.url} gave an answer that makes no sense: {json.dumps(answer)[:200]}. Look "
+            "at the schema there, or give the schemas by the topic's setting value.writer.schemas"
+        )
+
+    def _parsed(self, answer: dict[str, Any]) -> Registered:
         references: list[str] = []
         for reference in answer.get("references") or ():
             path = f"/subjects/{quote(reference['subject'], safe='')}/versions/{reference['version']}"
@@ -74,8 +90,10 @@ class Registry(NamedTuple):
                     f"the schema registry {self.url} has no version {reference['version']} of subject "
                     f"{reference['subject']!r}, which the schema with id {answer.get('id')} refers to"
                 )
-            inner = self._registered(inner_answer)
+            inner = self._parsed(inner_answer)
             references += [*inner.references, inner.text]
+        if not isinstance(answer["schema"], str):
+            raise TypeError("a schema is a text")
         kind = answer.get("schemaType") or "AVRO"
         return Registered(answer["schema"], kind, tuple(dict.fromkeys(references)), int(answer.get("id", -1)))
 
@@ -130,12 +148,17 @@ def _beginning(refusal: urllib.error.HTTPError) -> str:
 
 def check_url(url: str) -> str:
     """The URL of a registry. Raises `ConfigError` for another one, and for one with a password."""
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        is_url = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        netloc = parts.netloc
+    except ValueError:  # A port or an address that is none.
+        is_url, netloc = False, ""
+    if not is_url:
         raise ConfigError(
             f"schema.registry.url={url!r}: expected a URL such as https://registry.example.com:8081"
         )
-    if "@" in parts.netloc:
+    if "@" in netloc:
         raise ConfigError(
             "schema.registry.url has a user and password in it, which the log would store: leave them out, and set "
             "schema.registry.basic.auth.user.info where the topic is read"

@@ -366,6 +366,43 @@ def test_what_is_in_the_way_is_refused():
     assert listed_in(repository, RUNNING) == []
 
 
+def test_the_newest_backup_is_the_last_one_that_was_made():
+    """The clock of a machine was a year ahead when it made the first one."""
+    log, repository = grown(), MemoryStore()
+    log.clock.now += 365 * DAY_S
+    first = backed_up(log, repository)
+    log.clock.now -= 365 * DAY_S
+    append(log, 77)
+    backups = [backed_up(log, repository) for _ in range(2)]
+    assert [backup.last for backup in list_backups(repository)] == [
+        first.last,
+        *(one.last for one in backups),
+    ]
+    assert restored(repository).state.seq == log.state.seq > first.last
+    assert [backup.new_files for backup in backups][1:] == [0], "each goes on from the one before"
+
+
+def test_no_log_is_restored_into_the_repository(tmp_path):
+    """Deleting backups frees all that lies there and that none of them needs."""
+    log, repository = Log.create(str(tmp_path / "log")), tmp_path / "repository"
+    backup_log(log.store, repository)
+    (tmp_path / "link").symlink_to(repository)
+    for place in (repository / "objects" / "restored", tmp_path / "link" / "restored", tmp_path):
+        with pytest.raises(
+            ConfigError, match=r"the restored log .* and the repository .* lie in one another"
+        ):
+            restore_log(repository, place)
+
+
+@pytest.mark.parametrize("make", [backup_log, lambda log, place: copy_log(log, place, print)])
+def test_a_link_does_not_lead_into_the_log(tmp_path, make):
+    log = Log.create(str(tmp_path / "log"))
+    (tmp_path / "link").symlink_to(tmp_path / "log")
+    with pytest.raises(ConfigError, match="lie in one another"):
+        make(log.store, tmp_path / "link" / "inside")
+    assert not (tmp_path / "log" / "inside").exists()
+
+
 def test_an_unfinished_restore_goes_on_with_the_same_entry_only():
     log, repository, target = grown(), MemoryStore(), MemoryStore()
     backup = backed_up(log, repository)

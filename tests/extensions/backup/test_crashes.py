@@ -16,9 +16,10 @@ from spark_eos.errors import ConfigError, EosLogError, LogExistsError, NotALogEr
 from spark_eos.extensions.backup.backing_up import backup_log
 from spark_eos.extensions.backup.deleting import delete_backups, vacuum_backups
 from spark_eos.extensions.backup.listing import list_backups
-from spark_eos.extensions.backup.repository import MANIFESTS, OBJECTS, RUNNING
+from spark_eos.extensions.backup.repository import MANIFESTS, OBJECTS, RUNNING, Repository
 from spark_eos.extensions.backup.restoring import restore_log
 from spark_eos.extensions.backup.verifying import verify_backups
+from spark_eos.log.clock import SYSTEM
 from spark_eos.log.log import Log
 from spark_eos.maintenance.verify.verify import Verdict, verify
 from spark_eos.protocol.rules import sealing
@@ -289,6 +290,15 @@ class _Beating(Interrupted):
         if operation == "overwrite" and name.startswith(RUNNING):
             self._work()
         return super()._call(operation, name, effect)
+
+
+def test_a_backup_that_was_given_up_is_not_called_damaged(log, caplog):
+    repository = MemoryStore()
+    backup_log(log.store, repository, name="one")
+    Repository.open(repository).begin("died", SYSTEM)
+    assert len(vacuum_backups(repository, give_up_s=0).given_up) == 1
+    assert backup_log(log.store, repository, name="two").new_files == 0
+    assert caplog.messages == []
 
 
 def test_a_sign_of_life_after_it_was_given_up_is_in_the_way_of_no_vacuum(factory, log, monkeypatch):

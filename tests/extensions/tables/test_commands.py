@@ -15,6 +15,8 @@ pytest.importorskip("deltalake", reason="the extra 'tables' is not installed")
 from deltalake import DeltaTable
 
 from spark_eos.cli.command import main
+from spark_eos.errors import StoreUnavailableError
+from spark_eos.extensions.tables.publisher import Publisher
 from tests.extensions.tables.world import World
 
 
@@ -118,3 +120,26 @@ def test_every_few_seconds_until_it_is_stopped(world):
     assert program.returncode == 128 + signal.SIGTERM
     assert "stopped by SIGTERM; nothing is left half done" in said
     assert world.check(topics=["orders"]) >= 2
+
+
+def test_a_publisher_that_stays_outlasts_an_error_that_may_pass(world, capsys, monkeypatch):
+    run(capsys, "tables", "create", world.url, "--name", "p", "--topic", "events")
+    publish, tries = Publisher.publish, []
+
+    def published(self, **options):
+        tries.append(self)
+        if len(tries) == 1:
+            raise StoreUnavailableError("the store does not answer")
+        return publish(self, **options)
+
+    def sleep(*_arguments):
+        if len(tries) == 2:
+            raise SystemExit(0)
+
+    monkeypatch.setattr(Publisher, "publish", published)
+    monkeypatch.setattr("spark_eos.extensions.tables.cli.sleep", sleep)
+    shown = run(capsys, "tables", "publish", world.url, "--name", "p", "--every", "60")
+    assert shown.err == "eoslog: the store does not answer [STORE_UNAVAILABLE]\n"
+    assert shown.out.startswith("published: version 1 of p, entry ")
+    tries.clear()
+    assert "does not answer" in run(capsys, "tables", "publish", world.url, "--name", "p", code=1).err

@@ -571,6 +571,21 @@ def test_a_catalog_is_known_by_its_name_alone(tmp_path, monkeypatch):
     assert "secret" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("uri", "says"),
+    [
+        ("sqlite:////no/such/folder/one.db", "OperationalError"),
+        ("http://user:secret@127.0.0.1:9/", "ConnectionError"),
+    ],
+)
+def test_a_catalog_that_is_down_is_an_error_of_ours(monkeypatch, uri, says):
+    """One of a library would end the maintenance of the log."""
+    monkeypatch.setenv("PYICEBERG_CATALOG__DOWN__URI", uri)
+    with pytest.raises(StoreUnavailableError, match=f"catalog 'down' cannot be opened: {says}") as error:
+        open_catalog("down")
+    assert "secret" not in str(error.value)
+
+
 def test_a_catalog_that_a_target_has_opened_is_closed_with_it(tmp_path, monkeypatch):
     closed, close = [], SqlCatalog.close
     monkeypatch.setattr(SqlCatalog, "close", lambda self: (closed.append(self.name), close(self)))

@@ -39,6 +39,13 @@ def is_another_programs(root):
     return DeltaTable(str(root)).to_pyarrow_table().schema.names == ["a"]
 
 
+def test_tables_with_copies_do_not_lie_in_the_log(world, tmp_path):
+    for place in (tmp_path / "log", tmp_path / "log" / "tables"):
+        with pytest.raises(ConfigError, match=r"the table .*/orders and the log .* lie in one another"):
+            world.tables.create("p", ["orders"], mode="copied", location=str(place))
+    assert world.tables.list_tables() == []
+
+
 # -- Tables of other programs -----------------------------------------------------------------------------
 
 

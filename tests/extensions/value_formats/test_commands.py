@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from spark_eos import Admin
+from spark_eos import Admin, Producer
 from spark_eos.cli.command import main
 from tests.cli.console import Here
 from tests.cli.test_produce import records, values
@@ -67,3 +67,61 @@ def test_records_that_cannot_be_decoded(log_url, here):
     assert [json.loads(line)["value"] for line in shown.out.splitlines()] == [{"n": 1}, {"n": 2}]
     assert shown.err.startswith(b"eoslog: passed over: t-0, offset 1: ")
     assert here.consume(log_url, "t", "--format", "hex") == b"02\nffff\n04\n"
+
+
+def test_numbers_that_json_does_not_have_come_back(log_url, here):
+    kinds = [
+        "float",
+        ["null", "double"],
+        {"type": "array", "items": "double"},
+        {"type": "map", "values": "float"},
+    ]
+    fields = [{"name": name, "type": kind} for name, kind in zip("abcd", kinds, strict=True)]
+    inner = {"type": "record", "name": "R", "fields": [*fields, {"name": "NaN", "type": "string"}]}
+    schema = {"type": "record", "name": "V", "fields": [{"name": "r", "type": ["null", inner]}]}
+    Admin(log_url).create_topic("t", config={"value.format": "avro", "value.schema": json.dumps(schema)})
+    infinite = float("inf")
+    value = {"r": {"a": -infinite, "b": infinite, "c": [infinite, 1.5], "d": {"x": infinite}, "NaN": "NaN"}}
+    with Producer(log_url) as producer:
+        producer.send("t", value)
+        producer.send("t", {"r": {**value["r"], "b": float("nan")}})
+    for arguments in ((), ("--json",)):
+        printed = here.consume(log_url, "t", *arguments)
+
+        def refused(word):
+            raise AssertionError(f"{word} is no JSON")
+
+        lines = [json.loads(line, parse_constant=refused) for line in printed.splitlines()]
+        assert '"b": {"double": "NaN"}' in json.dumps(lines[1])
+        here.produce(log_url, "t", printed, *(("--format", "json") if arguments else ()))
+    assert [repr(one) for one in values(log_url, "t")[:2]] * 3 == [
+        repr(one) for one in [*values(log_url, "t")[:4], *values(log_url, "t")[-2:]]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "why"),
+    [
+        (
+            {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]},
+            {"next": {"next": None}},
+            "its Avro schema has a type inside of itself",
+        ),
+        ({"type": "map", "values": "int"}, {"": 1}, "its value cannot be written as Avro's JSON"),
+    ],
+)
+def test_values_that_have_no_json(log_url, here, type_, value, why):
+    Admin(log_url).create_topic("t", config={"value.format": "avro", "value.schema": json.dumps(type_)})
+    with Producer(log_url) as producer:
+        producer.send("t", value)
+        producer.send("t", None)
+    assert f"t-0, offset 0: {why}" in here.run("consume", log_url, "t", code=1)
+    assert here.consume(log_url, "t", "--skip-message-on-error") == b"null\n"
+    assert here.consume(log_url, "t", "--format", "hex").endswith(b"\nnull\n")
+
+
+def test_json_of_a_type_inside_of_itself(log_url, here):
+    schema = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
+    Admin(log_url).create_topic("t", config={"value.format": "avro", "value.schema": json.dumps(schema)})
+    error = here.produce(log_url, "t", b'{"next": null}\n', code=1)
+    assert "line 1: value: its Avro schema has a type inside of itself" in error

@@ -279,6 +279,26 @@ def test_a_reply_of_something_else(registry, monkeypatch, instead):
             ask()
 
 
+@pytest.mark.parametrize(
+    "instead",
+    [
+        {"schema": 5, "id": "x"},
+        {"schema": '"int"', "id": "x", "references": 5},
+        {"schema": '"int"', "id": None, "references": [{"name": "a"}]},
+    ],
+)
+def test_a_reply_that_makes_no_sense(registry, instead):
+    number, registry.instead = registry.add("orders-value", NUMBER), instead
+    found = Registry(registry.url)
+    for ask in (
+        lambda: found.schema(number),
+        lambda: found.latest("orders-value"),
+        lambda: found.register("orders-value", json.dumps(NUMBER), "AVRO"),
+    ):
+        with pytest.raises(SchemaRegistryError, match="an answer that makes no sense"):
+            ask()
+
+
 def test_a_registry_that_fails_makes_no_dead_letters(registry):
     """What cannot be looked up now is not broken: an error of the whole read, also where broken values are allowed."""
     found = codec(
@@ -308,6 +328,8 @@ def test_a_registry_that_fails_makes_no_dead_letters(registry):
         ("localhost:8081", "expected a URL"),
         ("http://me:secret@host", "user and password"),
         ("ftp://x", "expected a URL"),
+        ("http://[::1", "expected a URL"),
+        ("http://localhost:99999", "expected a URL"),
     ],
 )
 def test_urls(url, says):

@@ -186,6 +186,23 @@ def test_an_object_is_one_value(values):
     assert sorted(problems.reasons) == [0, 1, 2]
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        [b'{"n":1}{"n":2}', b'{"x":', b"{}}"],  # Three objects in three lines.
+        [b'{"d":NaN}'],
+        [b'{"d": Infinity}', b'{"z":[-Infinity]}'],
+        [b'{"d":Inf}'],
+    ],
+)
+def test_values_that_only_arrow_takes_are_broken(values):
+    """Whatever lies beside them in a batch: the exact way takes none of them."""
+    found, problems = columns(values, PLAIN)
+    assert [row["n"] for row in found] == [None] * len(values)
+    assert [row["d"] for row in found] == [None] * len(values)
+    assert sorted(problems.reasons) == [*range(len(values))]
+
+
 def test_each_broken_value_says_why():
     values = [
         b'{"n":1}',
@@ -270,6 +287,25 @@ def test_schemas_that_cannot_be_checked():
         codec({"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"})
     with pytest.raises(ConfigError, match="not a valid JSON Schema"):
         codec({"type": "objekt"})
+    with pytest.raises(ConfigError, match="not a valid JSON Schema: bad escape"):
+        codec({"type": "string", "pattern": r"^\p{L}+$"})
+    with pytest.raises(ConfigError, match="this is not JSON"):
+        schema_fields("[" * 100_000)
+
+
+def test_no_schema_is_fetched_from_elsewhere(monkeypatch):
+    """Each process that reads the topic would ask there."""
+
+    def fetched(*_arguments, **_more):
+        raise AssertionError("fetched")
+
+    monkeypatch.setattr("urllib.request.urlopen", fetched)
+    for url in ("http://127.0.0.1:9/part.json", "file:///etc/hostname", "urn:x:y"):
+        with pytest.raises(ConfigError, match=f"refers to {url}, outside of itself"):
+            codec({"type": "object", "properties": {"a": {"$ref": url}}})
+    inside = {"$id": "http://x/whole.json", "definitions": {"n": {"type": "integer"}}}
+    whole = {**inside, "properties": {"a": {"$ref": "whole.json#/definitions/n"}}, "type": "object"}
+    assert codec(whole).encode({"a": 1}) == b'{"a":1}'
 
 
 def test_without_the_package_that_checks(monkeypatch):

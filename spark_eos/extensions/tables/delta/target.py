@@ -86,7 +86,7 @@ class DeltaTarget(Target):
                 f"{self.place}: delta-rs reaches folders and buckets alone; publish a copy into one of these"
             )
         # It would take the name for a URL, or for that of another folder.
-        if refused := re.search(r"[%#?\\\x00-\x1f\x7f]", self.root):
+        if refused := re.search(r"[%#?\\\x00-\x1f\x7f\ud800-\udfff]", self.root):
             raise ConfigError(
                 f"{self.place}: delta-rs cannot write into a folder with {refused[0]!r} in its name; use another one, "
                 "or publish a copy elsewhere"

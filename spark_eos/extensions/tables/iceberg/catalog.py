@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from spark_eos.errors import ConfigError
+from spark_eos.errors import ConfigError, StoreUnavailableError
 from spark_eos.errors.loading import Loading
 from spark_eos.storage import NO_SETTINGS, Settings, is_object_store
 
@@ -23,7 +23,8 @@ def open_catalog(name: str, settings: Settings = NO_SETTINGS) -> Any:
     """The catalog that pyiceberg's own settings call ``name``.
 
     ``settings`` are those of the log's object store, under the names that pyiceberg has for them, too. What the
-    catalog itself says of a store is taken first. Raises `ConfigError` if there is no such catalog.
+    catalog itself says of a store is taken first. Raises `ConfigError` if there is no such catalog,
+    `StoreUnavailableError` if its database or server does not answer.
     """
     with Loading("an Iceberg table", "tables", "pyiceberg"):
         from pyiceberg.catalog import load_catalog
@@ -46,6 +47,12 @@ def open_catalog(name: str, settings: Settings = NO_SETTINGS) -> Any:
     except ValueError as error:
         # Not the message: it may have all of the catalog's settings.
         raise ConfigError(f"catalog {name!r}: pyiceberg cannot open it with its settings") from error
+    except Exception as error:
+        # The catalogs of a database or a server are asked right away, by libraries with errors of their own.
+        line = str(error).partition("\n")[0]
+        raise StoreUnavailableError(
+            f"catalog {name!r} cannot be opened: {type(error).__name__}: {line}"
+        ) from error
 
 
 def check_identifier(identifier: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from spark_eos.extensions.value_formats.avro.hazards import (
     has_empty_items,
     is_recursive,
 )
+from spark_eos.extensions.value_formats.avro.json_form import from_json, to_json
 from spark_eos.extensions.value_formats.avro.lanes import Lanes
 from spark_eos.extensions.value_formats.avro.resolution import decoder_of
 from spark_eos.extensions.value_formats.avro.types import AvroSchema, parse
@@ -95,23 +95,10 @@ class AvroCodec(ValueCodec):
         return out.getvalue()
 
     def from_json(self, value: Any) -> Any:
-        import fastavro
-
-        try:
-            (avro_value,) = fastavro.json_reader(io.StringIO(json.dumps(value)), self._reader.parsed)
-        except (ValueError, TypeError, KeyError, AttributeError, IndexError, StopIteration) as error:
-            raise ValueError(
-                f"it is not the JSON of a value of the topic's Avro schema ({type(error).__name__}: {error}); in "
-                'Avro\'s JSON a value of a union names its type, such as {"string": "x"}'
-            ) from None
-        return avro_value
+        return from_json(self._reader, value)
 
     def to_json(self, value: Any) -> bytes:
-        import fastavro
-
-        out = io.StringIO()
-        fastavro.json_writer(out, self._reader.parsed, [value])
-        return out.getvalue().encode()
+        return to_json(self._reader, value)
 
     def decode(self, data: bytes) -> Any:
         from fastavro.read import SchemaResolutionError

@@ -141,7 +141,7 @@ def parse(text: str, references: tuple[str, ...] = ()) -> AvroSchema:
 
     try:
         schema = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         if text.strip() in PRIMITIVES:
             schema = text.strip()
         else:
