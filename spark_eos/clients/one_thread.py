@@ -26,16 +26,15 @@ class _InUse:
         self._owner, self._users, self._call = owner, users, call
         self._is_inner = is_free or users.get(_USER) == threading.get_ident()
 
-    def __enter__(self) -> bool:
-        """Whether it is inside of another call of this thread."""
-        if not self._is_inner:
-            me = threading.get_ident()
-            if self._users.setdefault(_USER, me) != me:
-                raise ConcurrentModificationError(
-                    f"{self._call}: another thread is using this {type(self._owner).__name__}. It is for one thread at "
-                    "a time: make one for each thread, or lock the calls; only wakeup may come from another thread"
-                )
-        return self._is_inner
+    def __enter__(self) -> None:
+        if self._is_inner:
+            return
+        me = threading.get_ident()
+        if self._users.setdefault(_USER, me) != me:
+            raise ConcurrentModificationError(
+                f"{self._call}: another thread is using this {type(self._owner).__name__}. It is for one thread at a "
+                "time: make one for each thread, or lock the calls; only wakeup may come from another thread"
+            )
 
     def __exit__(self, *_: object) -> None:
         if not self._is_inner and self._users.get(_USER) == threading.get_ident():

@@ -23,7 +23,7 @@ def as_partition(value: object) -> TopicPartition:
     if isinstance(value, (tuple, list)) and len(value) == 2:
         topic, number = value
         if isinstance(topic, str) and hasattr(number, "__index__") and not isinstance(number, bool):
-            return TopicPartition(topic, index(number))
+            return TopicPartition(topic, int(index(number)))  # Of an `IntEnum`, too.
     raise InvalidRequestError(
         f"{value!r} is no partition: give TopicPartition(topic, partition) of spark_eos, text and a number"
     )
@@ -109,7 +109,7 @@ def _offset(at: TopicPartition, value: object) -> OffsetAndMetadata:
             f"the metadata of the offset of {at} is {metadata!r}: it has to be text, "
             "as in OffsetAndMetadata(offset, metadata)"
         )
-    return OffsetAndMetadata(index(offset), metadata or "")
+    return OffsetAndMetadata(int(index(offset)), metadata or "")
 
 
 def as_bytes(value: object, field: str) -> bytes:

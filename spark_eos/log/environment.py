@@ -35,14 +35,19 @@ def _lock(_: str) -> Lock:
     return threading.RLock()
 
 
+def is_held_here(lock: Lock) -> bool:
+    """Whether this thread has ``lock``, if that is an ``RLock``."""
+    is_owned = getattr(lock, "_is_owned", None)  # As conditions ask it.
+    return is_owned is not None and bool(is_owned())
+
+
 def refuse_second_call(lock: Lock) -> None:
     """Raise `RuntimeError` if this thread has ``lock``: it would wait for itself, for ever.
 
     Only the handler of a signal can call then, in the middle of the call that has the lock and goes on after it. It is
     Python's error for such a call, and none of ours, which the call in the middle would take for its own.
     """
-    is_owned = getattr(lock, "_is_owned", None)  # Of `threading.RLock`, as conditions ask it.
-    if is_owned is not None and is_owned():
+    if is_held_here(lock):
         raise RuntimeError(
             "the handler of a signal has called a client in the middle of another call of the same log, which goes on "
             "after the handler, and cannot be waited for there: nothing was done. In a handler set a flag for the main "

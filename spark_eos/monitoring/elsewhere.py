@@ -42,5 +42,5 @@ def query_commits(state: State) -> list[QueryCommit]:
             bool(sources) and all(source.group is not None for source in sources),
         )
         last = by_name.get(commit.name, commit)
-        by_name[commit.name] = max(last, commit, key=lambda candidate: candidate.timestamp_ms or -1)
+        by_name[commit.name] = max(last, commit, key=lambda query: query.timestamp_ms or -1)
     return sorted(by_name.values())

@@ -108,8 +108,10 @@ def has_another_name(log, client, name, says):
 
 @pytest.mark.parametrize("name", ["error", "value", "topic"])
 def test_poll_returns_no_message(log, name):
-    with Consumer(log) as consumer, pytest.raises(AttributeError, match="poll returns a list of records"):
-        getattr(consumer.poll(), name)
+    with Consumer(log) as consumer:
+        consumer.assign([TopicPartition("t", 0)])
+        with pytest.raises(AttributeError, match="poll returns a list of records"):
+            getattr(consumer.poll(), name)
 
 
 # -- Arguments ----------------------------------------------------------------------------------------------

@@ -50,6 +50,22 @@ MUTANTS = (
         _OF_STATUS,
     ),
     Mutant(
+        "a-mirror-is-silent-while-it-commits",
+        "spark_eos/protocol/actions/queries/microbatch.py",
+        "replace(run, last_ms=state.timestamp_ms)",
+        "run",
+        "a mirror that runs is called silent since its start",
+        ("tests/monitoring/test_elsewhere.py",),
+    ),
+    Mutant(
+        "all-partitions-go-back-to-the-start",
+        "spark_eos/monitoring/troubles/readers.py",
+        """f"{topic}:{','.join(str(lag.partition) for lag in lost_parts if lag.topic == topic)}",""",
+        "topic,",
+        "the printed cure for lost records lets a group read again what it has read",
+        ("tests/cli/test_afternoon.py",),
+    ),
+    Mutant(
         "not-asked-is-alive",
         "spark_eos/extensions/metrics/state_points.py",
         "if silent[group] or (seen.silent is not None and group not in unknown):",

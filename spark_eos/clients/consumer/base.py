@@ -83,7 +83,9 @@ class ConsumerBase(OfOneThread, KafkasCalls):
         self._next_expire_overdue = -math.inf  # At once: this consumer may not stay for long.
         self._closed = False
         self._close_later: tuple[bool, float | None] | None = None
-        """What a signal's handler has asked for in the middle of a call: the arguments of ``close``."""
+        """What a signal's handler has asked for in the middle of a poll: the arguments of ``close``."""
+        self._polling = threading.RLock()
+        """Of the thread that polls. (`_users` may have a call of it that was interrupted at its end.)"""
 
     def _assigned_at(self, at: TopicPartition) -> PartitionState:
         self._check_open()

@@ -13,10 +13,12 @@ from spark_eos.clients.consumer.committed_offsets import ConsumerOffsets
 from spark_eos.clients.consumer.fetcher import NO_LIMIT
 from spark_eos.clients.consumer.positions import ConsumerPositions
 from spark_eos.clients.metrics import Metrics
+from spark_eos.clients.one_thread import one_at_a_time
 from spark_eos.clients.records import ConsumerRecord, ConsumerRecords, to_arrow, to_records
 from spark_eos.errors import CorruptRecordError, EosLogError
 from spark_eos.log.data.planner import end_offset, partition_of
 from spark_eos.log.data.records import Records
+from spark_eos.log.environment import is_held_here
 from spark_eos.log.topics import codec_of, layout_of
 from spark_eos.protocol.state import State, Topic
 from spark_eos.protocol.types import TopicPartition
@@ -240,11 +242,12 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         read = self._fetcher.bytes_read
         return self._metrics.shown(len(self._assigned), lags, generation, read)
 
+    @one_at_a_time
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """Commit the positions if ``enable.auto.commit`` is on, leave the group, and read no more.
 
-        A signal's handler that calls it in the middle of another call of this consumer, such as `poll`, closes it at
-        the end of that call, which returns no record.
+        A signal's handler that calls it in the middle of a `poll` closes the consumer behind that, which returns no
+        record.
 
         Errors of the log are only logged: the group notices by itself that this member is gone. In a forked process
         this call does nothing: the member of the group is the parent.
@@ -261,14 +264,13 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         IllegalStateError
             A listener made this call.
         """
-        with self._in_use("close") as is_inner:
-            if self._closed or self._is_foreign:
-                return
-            self._check_not_telling("close")
-            if is_inner:
-                self._close_later = (autocommit, timeout_ms)
-            else:
-                self._close(autocommit, timeout_ms)
+        if self._closed or self._is_foreign:
+            return
+        self._check_not_telling("close")
+        if is_held_here(self._polling):
+            self._close_later = (autocommit, timeout_ms)
+        else:
+            self._close(autocommit, timeout_ms)
 
     # -- Inside -----------------------------------------------------------------------------------------
 
@@ -296,8 +298,9 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         An interrupt anywhere in here gives back what was taken, so nothing is done after the block.
         """
         started = False
+        self._check_process("poll")  # The lock may be another thread's of the parent.
         try:
-            with self._in_use("poll"):
+            with self._in_use("poll"), self._polling:
                 self._check_poll(timeout_ms, limit)
                 self._ahead.give_back()
                 self._offsets.call_back()

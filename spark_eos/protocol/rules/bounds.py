@@ -64,10 +64,9 @@ _NEW_BATCHES = {"BatchRef.base_sequence": Bounds(INT32.least, 2**32)}
 
 _PLAIN: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (str, str.__str__),
-    (int, int.__int__),
     (bytes, lambda value: bytes(memoryview(value))),
 )
-"""Not ``str(value)``: a member of an ``Enum`` shows itself otherwise."""
+"""Not ``str(value)``: a member of an ``Enum`` shows itself otherwise. Enumerations of numbers are the protocol's."""
 
 
 def check(request: a.Request) -> None:
