@@ -85,6 +85,12 @@ def test_objects(url, make):
     assert there.closed == back.closed == 1
 
 
+def test_one_object_for_keys_and_values_is_closed_once(url):
+    both = Json()
+    fill(url, {"a": 1}, key_serializer=both, value_serializer=both)
+    assert both.closed == 1
+
+
 def test_headers_that_a_serializer_adds_are_stored(url):
     with Producer(url, value_serializer=WithHeaders()) as producer:
         given = [("trace", b"7")]

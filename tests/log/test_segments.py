@@ -441,12 +441,22 @@ def test_keys_and_values_are_text_or_bytes(store, type_):
 
 
 @pytest.mark.parametrize(
-    ("unit", "ticks"), [("s", 2), ("ms", 2000), ("us", 2_000_999), ("ns", 2_000_999_999)]
+    ("unit", "ticks", "ms"),
+    [
+        ("s", 2, 2000),
+        ("ms", 2000, 2000),
+        ("us", 2_000_999, 2000),
+        ("ns", 2_000_999_999, 2000),
+        ("us", -2_000_000, -2000),
+        ("us", -2_000_001, -2001),
+        ("ns", -2_000_000_000, -2000),
+        ("ns", -2_000_000_001, -2001),
+    ],
 )
-def test_timestamps_are_kept_in_milliseconds(store, unit, ticks):
+def test_timestamps_are_kept_in_milliseconds(store, unit, ticks, ms):
     times = pa.array([ticks, None], pa.timestamp(unit, "America/New_York"))
     staged = stage(store, ({"value": ["a", "b"], "timestamp": times}, 0))
-    assert read(store, staged)[0]["timestamp"].to_pylist() == [at(2000), at(NOW)]
+    assert read(store, staged)[0]["timestamp"].to_pylist() == [at(ms), at(NOW)]
 
 
 def test_columns_of_another_spelling(store):

@@ -14,7 +14,7 @@ from spark_eos import Admin, Consumer, Log, Producer, TopicPartition, read_arrow
 from spark_eos.errors import ConfigError, NotALogError, StorageError
 from spark_eos.log import paths
 from spark_eos.log.data.task_io import TaskStorage
-from spark_eos.log.data_place import data_place
+from spark_eos.log.data_place import check_apart, data_place
 from spark_eos.maintenance import copying
 from spark_eos.maintenance.copying import copy_log
 from spark_eos.maintenance.rolling import Roller
@@ -22,7 +22,7 @@ from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.maintenance.verify.verify import verify
 from spark_eos.monitoring.status import status_of
 from spark_eos.storage import PosixStore, Settings, Store, open_store
-from spark_eos.storage.store import Data
+from spark_eos.storage.store import Data, EarlierPlace
 from spark_eos.storage.two_stores import DATA_MARK
 from tests.maintenance.sparse_world import World, everything, small_pages
 from tests.needing import needs
@@ -282,6 +282,10 @@ def test_a_copy_in_the_place_of_the_data_is_refused(url: str, tmp_path: Path) ->
         copy_log(url, tmp_path / "files" / "copy", print)
     with pytest.raises(ConfigError, match="lie in one another"):
         copy_log(url, tmp_path / "copy", print, destination_settings=place(tmp_path, "files/inner"))
+    earlier = EarlierPlace(PosixStore(tmp_path / "old").url, 9, is_copied=True)
+    moving = PosixStore(tmp_path / "log").with_data(str(tmp_path / "new"), earlier)
+    with pytest.raises(ConfigError, match="lie in one another"):
+        check_apart(moving, PosixStore(tmp_path / "old" / "copy"))
 
 
 def test_a_copy_that_was_begun_with_another_place_is_not_gone_on_with(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from spark_eos import Admin, Log, Producer
 from spark_eos.log.selection.units import whole_ends
+from spark_eos.log.selection.whole_transactions import most
 from spark_eos.log.time_travel import earliest
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.types import NO_PRODUCER
@@ -134,6 +135,10 @@ def test_the_greatest_ends_that_are_whole(steps, forgets):
     for name in [*world.open]:
         world.end(name, commit=True)
     assert world.found(start) == world.stops(), "nothing is held back by what has ended"
+
+
+def test_a_cut_never_goes_back():
+    assert most({("t", 0): 5}, {("t", 0): 3}, ()) == {("t", 0): 5}
 
 
 def test_a_transaction_waits_in_all_of_its_partitions():

@@ -10,6 +10,7 @@ import pytest
 from spark_eos.errors import ConfigError, OutcomeUnknownError, StoreUnavailableError
 from spark_eos.storage import MemoryStore, PosixStore, Settings, Store, open_store
 from spark_eos.storage.objects.store import ObjectStore
+from spark_eos.storage.store import EarlierPlace
 from spark_eos.storage.two_stores import DATA_MARK, TwoStores, check_claim
 from spark_eos.storage.urls import data_settings_of, wanted_data_url
 from spark_eos.testing.store_contract import StoreContract
@@ -55,6 +56,18 @@ def test_each_object_is_where_its_name_says(tmp_path: Path) -> None:
     again = pickle.loads(pickle.dumps(both))
     assert names(again) == names(both)
     assert again.with_data("").read("_log/1.avro").to_pybytes() == b"_log/1.avro"
+
+
+@pytest.mark.parametrize("is_copied", [False, True])
+def test_while_data_is_moved_a_file_is_deleted_at_both_places(tmp_path: Path, is_copied: bool) -> None:
+    chain, files = PosixStore(tmp_path / "chain"), PosixStore(tmp_path / "files")
+    name = "data/t/00000000000000000007-x.arrow"
+    for place in (chain, files):
+        place.create(name, b"rows")
+    moving = chain.with_data(files.url, EarlierPlace("", 9, is_copied))
+    assert moving.read(name).to_pybytes() == b"rows"
+    moving.delete(name)
+    assert (names(chain), names(files)) == (set(), set())
 
 
 def test_what_lies_in_the_other_store_is_not_the_logs(tmp_path: Path) -> None:

@@ -85,3 +85,14 @@ def test_a_thousand_transactions_are_read_in_one_pass():
     back._target = target
     assert back._first_foreign(TOPIC, 0, OutMap(target, "m", TOPIC, 0, (2000, 1000)), 0, 2000) is None
     assert target.read < 30
+
+
+def test_a_group_goes_on_in_kafka_after_the_last_record_that_was_sent():
+    """Runs may have gaps on both sides, and rows may end between two runs."""
+    rows = {
+        0: MapRow(None, (Run(10, 0, 3), Run(20, 5, 2))).data,
+        2: MapRow((22, 7), (Run(30, 7, 1),)).data,
+    }
+    offsets = OutMap(Target([], rows), "m", TOPIC, 0, (31, 8))
+    last = [-1, 10, 11, 12, 12, 12, 20, 21, 30, 30]
+    assert [offsets.last_before(offset) for offset in range(10)] == last

@@ -10,6 +10,7 @@ import pytest
 
 from spark_eos import Admin, Log, Producer
 from spark_eos.cli import main
+from spark_eos.extensions.tables import contents
 from spark_eos.extensions.tables.tables import Tables
 from tests.extensions.tables.world import rows_of
 
@@ -51,6 +52,18 @@ def send(producer, value, *places):
     for topic, partition in places:
         producer.send(topic, value, partition=partition)
     producer.flush()
+
+
+def test_a_version_ends_nowhere_before_the_start_of_the_log(world, monkeypatch):
+    """Where nothing is known of transactions, it ends where the one before did: retention may have passed that."""
+    world.tables.publish("p")
+    with Producer(world.log) as producer:
+        send(producer, b"x", *[("orders", 0)] * 5)
+    Admin(world.log).delete_records({("orders", 0): 4})
+    monkeypatch.setattr(contents, "whole_ends", lambda _log, _state, start: dict(start))
+    state = world.log.follow()
+    ends = contents.version_ends(world.log, state.publications["p"], state)
+    assert ends[state.topics["orders"].topic_id, 0] == 4
 
 
 def test_what_waits_in_one_table_waits_in_all(world, capsys):

@@ -7,10 +7,12 @@ import json
 import pyarrow as pa
 import pytest
 
-from spark_eos import Admin
+from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import ConfigError
 from spark_eos.extensions.value_formats.formats import codec_for
 from spark_eos.extensions.value_formats.settings import ValueSettings
+from spark_eos.log.log import Log
+from spark_eos.storage import MemoryStore
 from tests.extensions.value_formats.schemas import of, written
 
 ONE = of("R", [{"name": "n", "type": "int"}])
@@ -27,6 +29,20 @@ def test_bytes_that_are_left_over(format_):
     assert problems.reasons == {1: "bytes are left over after the value"}
     with pytest.raises(ValueError, match="1 bytes are left over"):
         codec.decode(good + b"\0")
+
+
+@pytest.mark.parametrize(
+    "config", [{"value.format": "json"}, {"value.format": "avro", "value.schema": json.dumps(ONE)}]
+)
+def test_a_tombstone_is_no_value_to_decode(config):
+    log = Log.create(MemoryStore())
+    Admin(log).create_topic("t", config=config)
+    with Producer(log) as producer:
+        producer.send("t", None, key=b"k")
+        producer.send("t", {"n": 1}, key=b"k")
+    with Consumer(log, {"auto.offset.reset": "earliest"}) as consumer:
+        consumer.assign([TopicPartition("t", 0)])
+        assert [record.value for record in consumer.poll()] == [None, {"n": 1}]
 
 
 def test_a_new_schema_needs_an_id_of_its_own():
