@@ -102,18 +102,15 @@ def fits(request: a.Request) -> bool:
 
 
 def in_plain_types(value: Any) -> Any:
-    """The same in exact types; itself if it is. A name may be a member of a ``StrEnum``, or a text of NumPy.
-
-    What the actions themselves declare, such as `Kind` of rows of an index, stays.
-    """
+    """The same in exact types; itself if it is. A name may be a member of a ``StrEnum``, or a text of NumPy."""
     if isinstance(value, tuple):
         parts = [in_plain_types(part) for part in value]
         if all(map(is_, parts, value)):
             return value
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     for kind, plain in _PLAIN:
-        if isinstance(value, kind) and type(value) not in {kind, bool}:
-            return value if type(value).__module__.startswith("spark_eos.") else plain(value)
+        if isinstance(value, kind) and type(value) is not kind:
+            return plain(value)
     return value
 
 
