@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from spark_eos.cli.options import ConfigFile, Json, Url, admin, commas, once, open_log
-from spark_eos.cli.output import counted, print_json, print_table
+from spark_eos.cli.output import print_json, print_table
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.progress import Progress
 from spark_eos.cli.usage.columns import LEFT, STARTS
 from spark_eos.errors import ConfigError, EosLogError, NotALogError
+from spark_eos.errors.counting import counted
 from spark_eos.maintenance.steps import MIN_AGE_S, STEPS, check_steps
 from spark_eos.protocol.types import TopicPartition
 

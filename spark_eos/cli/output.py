@@ -15,11 +15,6 @@ PAGES = "https://github.com/spark-eos/spark-eos/blob/main/docs/"
 """Where the pages are that commands name."""
 
 
-def counted(number: int, singular: str, plural: str = "") -> str:
-    """A number and what is counted: ``1 file``, ``2,000 files``. ``plural`` is by default ``singular`` and an s."""
-    return f"{number:,} {singular if number == 1 else plural or f'{singular}s'}"
-
-
 def print_json(value: Mapping[str, object]) -> None:
     """One object, one line."""
     print(json.dumps(value, default=str))

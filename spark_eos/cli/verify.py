@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spark_eos.cli.options import ConfigFile, Json, Url, open_log, store_settings
-from spark_eos.cli.output import PAGES, counted, print_json
+from spark_eos.cli.output import PAGES, print_json
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.progress import Progress
 from spark_eos.errors import CorruptRecordError, EosLogError
+from spark_eos.errors.counting import counted
 
 if TYPE_CHECKING:
     from spark_eos.maintenance.verify.verify import Finding, Summary

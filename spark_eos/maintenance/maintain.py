@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from spark_eos.errors import EosLogError, NotALogError
+from spark_eos.errors.counting import counted
 from spark_eos.extending import needed
 from spark_eos.log.deciding.outcome import followers
 from spark_eos.log.log import Log
@@ -123,13 +124,13 @@ class Maintainer:
         while not dry_run and (some := log.maintenance.retire(log.state, _RETIRED_AT_ONCE)):
             count += some
             tell(f"{count} entries retired")
-        return f"{_did(dry_run, 'retire')} {_count(count, 'entry', 'entries')}" if count else NOTHING
+        return f"{_did(dry_run, 'retire')} {counted(count, 'entry', 'entries')}" if count else NOTHING
 
     def _delete_names(self, _log: Log, *, dry_run: bool, tell: Tell) -> str:
         if self._names is None:
             return "kept"
         count = self._names.look() if dry_run else self._names.run()
-        return f"{_did(dry_run, 'delete')} {_count(count, 'name', 'names')}" if count else NOTHING
+        return f"{_did(dry_run, 'delete')} {counted(count, 'name')}" if count else NOTHING
 
     def _retain(self, _log: Log, *, dry_run: bool, tell: Tell) -> str:
         tell("looking for records past their time or size")
@@ -164,12 +165,12 @@ class Maintainer:
                 vacuumed.waiting,
                 vacuumed.promised,
             )
-        kinds = ", ".join(_count(number, *_KINDS[kind]) for kind, number in sorted(objects.items()))
+        kinds = ", ".join(counted(number, *_KINDS[kind]) for kind, number in sorted(objects.items()))
         texts = [f"{_did(dry_run, 'delete')} {kinds} ({size_text(size)})"] if objects else []
         if waiting:
-            texts.append(f"{_count(waiting, 'object', 'objects')} until readers have finished")
+            texts.append(f"{counted(waiting, 'object')} until readers have finished")
         if promised:
-            texts.append(f"{_count(promised, 'file', 'files')} for readers of earlier versions of a table")
+            texts.append(f"{counted(promised, 'file')} for readers of earlier versions of a table")
         return "; ".join(texts) or NOTHING
 
     def _expire(self, log: Log, *, dry_run: bool, tell: Tell) -> str:
@@ -182,12 +183,10 @@ class Maintainer:
             else log.expire_overdue(everything=True, trust_clock=trust)
         )
         summary = (
-            f"{_did(dry_run, 'end')} {_count(len(ended), 'thing', 'things')} past their time"
-            if ended
-            else NOTHING
+            f"{_did(dry_run, 'end')} {counted(len(ended), 'thing')} past their time" if ended else NOTHING
         )
         if followed:
-            text = f"ended {_count(followed, 'transaction', 'transactions')} as another log decided"
+            text = f"ended {counted(followed, 'transaction')} as another log decided"
             summary = f"{summary}; {text}" if ended else text
         store_ms = log.time.store_ms()
         if store_ms is not None and is_ahead(log.state, store_ms):
@@ -231,17 +230,13 @@ def _rewriter(rewriter: Roller | Compactor) -> Step:
         while (share := rewriter.step()) is not None:
             count += 1
             tell(f"{share.topic}-{share.partition} rewritten up to offset {share.next_offset}")
-        return f"rewrote {_count(count, 'stretch', 'stretches')}" if count else NOTHING
+        return f"rewrote {counted(count, 'stretch', 'stretches')}" if count else NOTHING
 
     return step
 
 
 def _did(dry_run: bool, verb: str) -> str:
     return f"would {verb}" if dry_run else _PAST[verb]
-
-
-def _count(number: int, singular: str, plural: str) -> str:
-    return f"{number:,} {singular if number == 1 else plural}"
 
 
 def size_text(size: float) -> str:

@@ -18,6 +18,7 @@ from spark_eos import Admin, Producer
 from spark_eos.cli import output
 from spark_eos.cli.progress import Progress
 from spark_eos.cli.usage.table import Columns
+from spark_eos.errors.counting import counted
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -34,7 +35,7 @@ def url(log_url):
 
 
 def test_one_of_a_thing_is_not_many():
-    assert [output.counted(number, "file") for number in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
+    assert [counted(number, "file") for number in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
     assert output.counted(1, "entry", "entries") == "1 entry"
     assert output.counted(3, "entry", "entries") == "3 entries"
 

@@ -121,7 +121,7 @@ def test_lag_ends_at_the_last_stable_offset(log, admin):
 def test_deleting_a_group(log, admin):
     admin.alter_group_offsets("g", {T0: 5})
     join(log, "m")
-    with pytest.raises(GroupNotEmptyError, match="'g' has 1 members"):
+    with pytest.raises(GroupNotEmptyError, match="'g' has 1 member"):
         admin.delete_group("g")
     admin.remove_members_from_group("g", ["m"])
     admin.delete_group("g")
@@ -223,7 +223,7 @@ def test_what_cannot_be_reset(log, admin):
         admin.reset_group_offsets("g", [T0], to_earliest=True)
     with pytest.raises(GroupNotEmptyError, match="while it has members"):
         admin.reset_group_offsets("g", [T0], to_earliest=True, dry_run=True)
-    with pytest.raises(UnknownMemberIdError, match="1 members"):
+    with pytest.raises(UnknownMemberIdError, match="1 member "):
         admin.alter_group_offsets("g", {T0: 5})
     assert admin.list_group_offsets("g") == {}
 

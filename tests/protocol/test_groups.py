@@ -289,7 +289,7 @@ def test_offsets_are_deleted_only_where_nobody_reads(log):
     assert log.group() == {("t", 1): 2, ("four", 0): 3}
     with pytest.raises(GroupNotEmptyError, match="members that subscribe to topic 'four'"):
         log.do(DeleteOffsets("g", (("four", 0),)))
-    with pytest.raises(GroupNotEmptyError, match="has 1 members"):
+    with pytest.raises(GroupNotEmptyError, match="has 1 member"):
         log.do(DeleteOffsets("g"))
     log.do(LeaveGroup("g", ("m",)))
     log.do(DeleteOffsets("g"))

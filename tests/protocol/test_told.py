@@ -58,7 +58,7 @@ def test_a_group_expires_once(week_later):
     log = week_later
     some, others = ExpireOffsets("g", (("t", 0), ("t", 9))), ExpireOffsets("g", (("t", 0), ("t", 1)))
     assert told(log, some) == [[("offsets of a group expired", "g", "t-0", 1)], []]
-    assert told(log, others) == [[("group expired", "g", "offsets of 1 partitions", 1)], []]
+    assert told(log, others) == [[("group expired", "g", "offsets of 1 partition", 1)], []]
 
 
 def test_settings_that_stay_are_not_altered(log):

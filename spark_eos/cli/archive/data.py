@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from spark_eos.cli.options import ConfigFile, Json, Url, exactly_one, open_log
-from spark_eos.cli.output import counted, print_json
+from spark_eos.cli.output import print_json
 from spark_eos.cli.parsing import Command, Commands
 from spark_eos.cli.progress import Progress
+from spark_eos.errors.counting import counted
 
 app = typer.Typer(name="data", cls=Commands, help="The place of data files.")
 

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from spark_eos.cli.output import counted
 from spark_eos.cli.progress import Progress
+from spark_eos.errors.counting import counted
 
 if TYPE_CHECKING:
     from spark_eos.maintenance.copying import Copied

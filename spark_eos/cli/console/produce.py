@@ -15,7 +15,7 @@ import typer
 from spark_eos.cli.console.interrupts import Interrupted, Interrupts, interruptible
 from spark_eos.cli.console.properties import LineFormat, client_settings, line_format
 from spark_eos.cli.options import ConfigFile, Json, TopicName, Url
-from spark_eos.cli.output import counted, print_json
+from spark_eos.cli.output import print_json
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.progress import Progress
 from spark_eos.errors import (
@@ -25,6 +25,7 @@ from spark_eos.errors import (
     IllegalStateError,
     NotALogError,
 )
+from spark_eos.errors.counting import counted
 
 if TYPE_CHECKING:
     from spark_eos.cli.console.intake import Intake

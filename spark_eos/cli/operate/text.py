@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_eos.cli.output import NOTHING, counted, printable
+from spark_eos.cli.output import NOTHING, printable
+from spark_eos.errors.counting import counted
 from spark_eos.errors.hidden import safe_url
 
 if TYPE_CHECKING:

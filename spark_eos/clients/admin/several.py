@@ -28,6 +28,7 @@ from spark_eos.config.reader import check_names
 from spark_eos.config.reference import in_force
 from spark_eos.config.topic import TOPIC
 from spark_eos.errors import ConfigError, InvalidRequestError, NotALogError, TopicExistsError
+from spark_eos.errors.counting import counted
 from spark_eos.log.clock import new_id
 from spark_eos.log.data.planner import end_offset, partition_of
 from spark_eos.log.topics import new_topic, topic_of
@@ -167,7 +168,8 @@ class SeveralAdmin(TopicAdmin, SettingsAdmin):
             topic = topic_of(state, name, log.url)
             if count <= topic.partitions:
                 raise InvalidRequestError(
-                    f"topic {name!r} has {topic.partitions} partitions: {count} are not more. Nothing was changed"
+                    f"topic {name!r} has {counted(topic.partitions, 'partition')}: {count} are not more. "
+                    "Nothing was changed"
                 )
             actions.append(AlterTopic(name, topic.topic_id, count, None, None))
         if actions and not validate_only:

@@ -8,11 +8,12 @@ import typer
 
 from spark_eos.cli.archive import findings
 from spark_eos.cli.options import ConfigFile, Json, Url, at_most_one, open_log, store_settings
-from spark_eos.cli.output import counted, print_json, print_table, printable
+from spark_eos.cli.output import print_json, print_table, printable
 from spark_eos.cli.parsing import Command, Commands
 from spark_eos.cli.progress import Progress
 from spark_eos.cli.usage.added import Added
 from spark_eos.cli.usage.table import Columns
+from spark_eos.errors.counting import counted
 
 if TYPE_CHECKING:
     from spark_eos.extensions.backup.deleting import Freed

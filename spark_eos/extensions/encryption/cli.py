@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spark_eos.cli.options import ConfigFile, Json, Url, open_log
-from spark_eos.cli.output import counted, print_json, print_table
+from spark_eos.cli.output import print_json, print_table
 from spark_eos.cli.parsing import Command, Commands
 from spark_eos.cli.usage.added import Added
 from spark_eos.cli.usage.table import Columns
 from spark_eos.config.nearest import suggestion
 from spark_eos.errors import InvalidRequestError
+from spark_eos.errors.counting import counted
 
 if TYPE_CHECKING:
     from spark_eos.extensions.encryption.in_use import KeyUse

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from spark_eos.errors.counting import counted
 from spark_eos.monitoring.elsewhere import query_commits
 from spark_eos.monitoring.lag import Lag, limit_ms
 from spark_eos.monitoring.members import SilentMember, not_asked
@@ -43,7 +44,7 @@ def lost(state: State, lags: Sequence[Lag]) -> Iterator[Trouble]:
         yield Trouble(
             "critical",
             "records lost",
-            f"{kind} {name!r} has not read {sum(lag.lost for lag in lost_parts):,} offsets that were deleted, of "
+            f"{kind} {name!r} has not read {counted(sum(lag.lost for lag in lost_parts), 'deleted offset')} of "
             f"{_places(lost_parts)}",
             "runbooks/records-lost.md",
             (("lag", LOG, "--group", name), *(("describe", LOG, topic) for topic in topics[:3])),
@@ -93,8 +94,8 @@ def silent(state: State, members: Sequence[SilentMember]) -> Iterator[Trouble]:
         yield Trouble(
             "warning" if is_seen else "note",
             "silent member",
-            f"{len(group_members):,} of {count:,} members of group {group!r} show no sign of life: {text}. No process "
-            "reads what is assigned to them",
+            f"{len(group_members):,} of {count:,} members of group {group!r} show no sign of life: {text}. No "
+            "process reads what is assigned to them",
             "runbooks/silent-member.md",
             (("groups", "describe", LOG, "--group", group, "--members"),),
             (("groups", "remove-members", LOG, "--group", group, *selection),),
@@ -109,8 +110,8 @@ def silent(state: State, members: Sequence[SilentMember]) -> Iterator[Trouble]:
             "note",
             "members not looked at",
             f"only the first {count - unasked_count:,} of {count:,} members were asked for a sign of life, by the "
-            f"names of their groups: of {unasked_count:,} members it is not known whether they are silent, of groups "
-            f"{in_one_line(map(repr, unasked))}",
+            f"names of their groups: of {counted(unasked_count, 'member')} it is not known whether they are silent, of "
+            f"groups {in_one_line(map(repr, unasked))}",
             "runbooks/silent-member.md",
             (("groups", "list", LOG),),
             (),
@@ -128,7 +129,7 @@ def unknown(lags: Sequence[Lag]) -> Iterator[Trouble]:
                 "note",
                 "lag unknown",
                 f"{kind} {name!r} reads {_places(new)} and has committed nothing there: how far it is behind is not "
-                f"known, up to {sum(lag.last_stable_offset - lag.start for lag in new):,} offsets",
+                f"known, up to {counted(sum(lag.last_stable_offset - lag.start for lag in new), 'offset')}",
                 "runbooks/lag-unknown.md",
                 (("lag", LOG, "--group", name), ("groups", "describe", LOG, "--group", name, "--members")),
                 (),
@@ -178,8 +179,8 @@ def behind(
         worst = max(late, key=lambda lag: lag.time_ms or 0)
         committed_ms = max((_committed_ms(state, lag) for lag in late), default=-1)
         text = (
-            f"{kind} {name!r} is {sum(lag.records or 0 for lag in late):,} records and {age(time_ms)} behind in "
-            f"{_places([worst, *(lag for lag in late if lag is not worst)])}"
+            f"{kind} {name!r} is {counted(sum(lag.records or 0 for lag in late), 'record')} and {age(time_ms)} behind "
+            f"in {_places([worst, *(lag for lag in late if lag is not worst)])}"
         )
         if committed_ms >= 0:
             text += f"; it has committed offsets {age(now_ms - committed_ms)} ago"
@@ -193,7 +194,7 @@ def behind(
             page = "runbooks/group-lag.md"
             group = state.groups.get(name)
             count = 0 if group is None else len(group.members)
-            text += f", and has {count:,} members" if count else ", and has no members"
+            text += f", and has {counted(count, 'member')}" if count else ", and has no members"
             advice = _advice_of_group(name, count, silent_counts.get(name, 0), crowded, stands=stands)
         yield Trouble("warning", f"{kind} behind", text, page, look, (), advice, name)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from spark_eos.errors.counting import counted
 from spark_eos.monitoring.activity import OpenTransaction
 from spark_eos.monitoring.lag import Lag
 from spark_eos.monitoring.troubles.trouble import LOG, Command, Trouble, age, in_one_line
@@ -85,7 +86,7 @@ def _description(transaction: OpenTransaction, lags: Sequence[Lag]) -> str:
         else f"{'past' if transaction.is_overdue else 'within'} its timeout of {age(transaction.timeout_ms)}"
     )
     text = f"the transaction of {who} is open for {age(transaction.age_ms)}, {timeout}"
-    text += f", and holds back {transaction.held_back:,} offsets"
+    text += f", and holds back {counted(transaction.held_back, 'offset')}"
     places = [partition for partition in transaction.partitions if partition.offsets]
     if places:
         text += f" of {in_one_line(f'{at.topic}-{at.partition} from offset {at.first_offset:,}' for at in places)}"

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from immutables import Map
 
 from spark_eos.errors import InvalidRequestError, InvalidTxnStateError
+from spark_eos.errors.counting import counted
 from spark_eos.protocol.actions import groups
 from spark_eos.protocol.actions.declaration import INT32, Clock, Effects, Field, declare
 from spark_eos.protocol.actions.producers import complete, require_epoch
@@ -178,7 +179,7 @@ def expire_offsets(state: State, action: ExpireOffsets) -> tuple[State, None]:
 def _tell_offsets(before: State, after: State, action: ExpireOffsets, _writer: str) -> Iterator[TrailNote]:
     gone = groups.offsets_gone(before, after, action.group)
     if groups.is_gone(before, after, action.group):
-        yield TrailNote("group expired", action.group, f"offsets of {len(gone)} partitions")
+        yield TrailNote("group expired", action.group, f"offsets of {counted(len(gone), 'partition')}")
     elif gone:
         yield TrailNote("offsets of a group expired", action.group, ", ".join(gone))
 

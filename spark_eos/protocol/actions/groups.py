@@ -25,6 +25,7 @@ from spark_eos.errors import (
     InvalidRequestError,
     UnknownMemberIdError,
 )
+from spark_eos.errors.counting import counted
 from spark_eos.protocol.actions.declaration import INT32, Bounds, Field, declare
 from spark_eos.protocol.assignors import ASSIGNORS, Subscriber
 from spark_eos.protocol.encoding.avro import LONG, STRING, array_of, optional_of
@@ -206,9 +207,9 @@ def check_committer(
     if member is None:
         if members:
             raise UnknownMemberIdError(
-                f"group {group_id!r} has {len(members)} members that subscribed: only they commit for it. Commit "
-                "with the member's own group metadata, use another group.id, or stop them first, or remove those whose "
-                "processes are gone (eoslog groups remove-members)"
+                f"group {group_id!r} has {counted(len(members), 'member')} that subscribed: only they commit for it. "
+                "Commit with the member's own group metadata, use another group.id, stop them first, or remove those "
+                "whose processes are gone (eoslog groups remove-members)"
             )
         return
     current = members.get(member.member_id)

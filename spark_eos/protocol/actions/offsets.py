@@ -12,6 +12,7 @@ from typing import NamedTuple
 from immutables import Map
 
 from spark_eos.errors import GroupNotEmptyError, InvalidRequestError, UnknownTopicOrPartitionError
+from spark_eos.errors.counting import counted
 from spark_eos.protocol.actions import groups, producers, topics
 from spark_eos.protocol.actions.declaration import INT32, Effects, Field, declare
 from spark_eos.protocol.encoding.avro import STRING, optional_of
@@ -115,7 +116,7 @@ def delete_offsets(state: State, action: DeleteOffsets) -> tuple[State, None]:
     if not action.partitions:
         if group.members:
             raise GroupNotEmptyError(
-                f"group {action.group!r} has {len(group.members)} members: stop them first, "
+                f"group {action.group!r} has {counted(len(group.members), 'member')}: stop them first, "
                 "or remove those whose processes are gone (eoslog groups remove-members)"
             )
         return groups.forgotten(state, action.group), None

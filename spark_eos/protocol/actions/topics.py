@@ -18,6 +18,7 @@ from spark_eos.errors import (
     TopicExistsError,
     UnknownTopicOrPartitionError,
 )
+from spark_eos.errors.counting import counted
 from spark_eos.protocol.actions import groups
 from spark_eos.protocol.actions.declaration import INT32, SETTINGS, Fate, Field, changes, declare
 from spark_eos.protocol.arrow_schema import MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH, shape_of
@@ -141,7 +142,7 @@ def alter(state: State, action: AlterTopic) -> tuple[State, None]:
     if action.partitions is not None:
         if action.partitions < had:
             raise InvalidRequestError(
-                f"topic {action.name!r} has {had} partitions and cannot be cut to {action.partitions}"
+                f"topic {action.name!r} has {counted(had, 'partition')} and cannot be cut to {action.partitions}"
             )
         check_partitions(action.name, action.partitions)
         topic = replace(topic, partitions=action.partitions)

@@ -101,7 +101,7 @@ def test_a_group_with_members(log, monkeypatch):
         consumer.commit({T0: 1})
         late(log)
         (one,) = advice(log)
-    assert "has 1 members; its consumers are members, and do not commit" in one["text"]
+    assert "has 1 member; its consumers are members, and do not commit" in one["text"]
 
 
 def copy(log):

@@ -109,7 +109,7 @@ def test_a_reply_that_is_lost_is_looked_for_and_the_change_is_done_once(browser,
         says(page, "The outcome of the reset of group lost is not known.")
         page.unroute("**/api/group-reset")
         page.get_by_role("button", name="Do the same again").click()
-        says(page, "Group lost goes on at the new offsets of 1 partitions.")
+        says(page, "Group lost goes on at the new offsets of 1 partition.")
         assert offsets(log, "lost") == [7]
 
 

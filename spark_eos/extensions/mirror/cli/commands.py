@@ -10,9 +10,10 @@ import typer
 
 from spark_eos.cli.maintain import Stop, seconds, stoppable, until_stopped
 from spark_eos.cli.options import ConfigFile, Json, Url, commas, name_value, properties_file, store_settings
-from spark_eos.cli.output import counted, print_json, print_table, printable
+from spark_eos.cli.output import print_json, print_table, printable
 from spark_eos.cli.parsing import Command, Commands
 from spark_eos.errors import ConfigError, InvalidRequestError
+from spark_eos.errors.counting import counted
 from spark_eos.extensions.mirror.cli.usage import MIRRORED
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ import typer
 
 from spark_eos.cli.maintain import seconds
 from spark_eos.cli.options import ConfigFile, Json, Url, commas, open_log, properties_file, store_settings
-from spark_eos.cli.output import counted, print_json, print_table
+from spark_eos.cli.output import print_json, print_table
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.usage.added import Added
 from spark_eos.errors import ConfigError
+from spark_eos.errors.counting import counted
 from spark_eos.extensions.mirror.cli.commands import Brokers, KafkaConfig, Name, tell
 from spark_eos.extensions.mirror.cli.to_kafka import app
 from spark_eos.extensions.mirror.cli.usage import EXAMPLES, MIRRORED, MOVED, SENT

@@ -8,9 +8,10 @@ import typer
 
 from spark_eos.cli.maintain import seconds, stoppable
 from spark_eos.cli.options import ConfigFile, Json, Url, commas, name_value, properties_file, store_settings
-from spark_eos.cli.output import counted, print_json, print_table
+from spark_eos.cli.output import print_json, print_table
 from spark_eos.cli.parsing import Command
 from spark_eos.errors import ConfigError
+from spark_eos.errors.counting import counted
 from spark_eos.extensions.mirror.cli.commands import (
     Brokers,
     KafkaConfig,

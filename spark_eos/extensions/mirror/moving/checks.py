@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from spark_eos.errors import ConfigError, InvalidRequestError, KafkaTimeoutError
+from spark_eos.errors.counting import counted
 from spark_eos.extensions.mirror.groups import maps_of, translations
 from spark_eos.extensions.mirror.moving.kafka_state import End, KafkaState
 from spark_eos.extensions.mirror.offset_map import current
@@ -102,7 +103,7 @@ def groups_left(log: Log, kafka: KafkaState, mirror: str, ignored: str) -> list[
             continue
         members = kafka.members(group)
         if members:
-            problems.append(f"group {group} has {members} members in Kafka: it reads there")
+            problems.append(f"group {group} has {counted(members, 'member')} in Kafka: it reads there")
         elif names := [translation.name for translation in moved if not translation.has_moved]:
             problems.append(f"group {group} has not moved ({', '.join(names)}): eoslog mirror group")
     return problems

@@ -11,6 +11,7 @@ from spark_eos.errors import (
     KafkaTimeoutError,
     OffsetOutOfRangeError,
 )
+from spark_eos.errors.counting import counted
 from spark_eos.extensions.mirror.groups import Translation, maps_of, moves, passed_over, translations
 from spark_eos.extensions.mirror.moving.checks import mirrored
 from spark_eos.extensions.mirror.moving.kafka_state import KafkaState
@@ -81,6 +82,6 @@ def move_group(
 def _check_is_empty(kafka: KafkaState, group: str) -> None:
     if members := kafka.members(group):
         raise GroupNotEmptyError(
-            f"group {group!r} has {members} members in Kafka: it would read there and in the log. Stop its consumers "
-            "first; one that was killed is a member until its session.timeout.ms is over"
+            f"group {group!r} has {counted(members, 'member')} in Kafka: it would read there and in the log. Stop its "
+            "consumers first; one that was killed is a member until its session.timeout.ms is over"
         )

@@ -13,6 +13,7 @@ from spark_eos.errors import (
     KafkaTimeoutError,
     OffsetOutOfRangeError,
 )
+from spark_eos.errors.counting import counted
 from spark_eos.extensions.mirror.moving.checks import SEALED_BYTES
 from spark_eos.extensions.mirror.notes import note_of
 from spark_eos.extensions.mirror.offset_map import OffsetMap, current
@@ -163,8 +164,8 @@ def _check_is_empty(state: State, target: KafkaTarget, group: str) -> None:
     group_state = state.groups.get(group)
     if group_state is not None and group_state.members:
         raise GroupNotEmptyError(
-            f"group {group!r} has {len(group_state.members)} members in the log: it would read there and in Kafka. "
-            "Stop its consumers first, and remove those that were killed (eoslog groups remove-members)"
+            f"group {group!r} has {counted(len(group_state.members), 'member')} in the log: it would read there and in "
+            "Kafka. Stop its consumers first, and remove those that were killed (eoslog groups remove-members)"
         )
     if target.has_members(group):
         raise GroupNotEmptyError(
@@ -298,7 +299,9 @@ def groups_left(log: Log, target: KafkaTarget, mirror: str, ignored: str) -> lis
             continue
         members = back.state.groups.get(group)
         if members is not None and members.members:
-            problems.append(f"group {group} has {len(members.members)} members in the log: it reads there")
+            problems.append(
+                f"group {group} has {counted(len(members.members), 'member')} in the log: it reads there"
+            )
             continue
         kafka_offsets = {at: offset for at, (offset, _) in target.offsets_of(group).items()}
         partitions_behind = [

@@ -7,6 +7,7 @@ from typing import Any
 from immutables import Map
 
 from spark_eos.errors import InvalidRequestError
+from spark_eos.errors.counting import counted
 from spark_eos.extensions.ui.answers import points, spark
 from spark_eos.extensions.ui.areas.audit import shown
 from spark_eos.extensions.ui.areas.history import oldest_entry, shown_entries
@@ -211,7 +212,10 @@ def _advice(follower: Follower, state: State, name: str, rows: list[Answer]) -> 
         part = None if topic is None else state.partitions.get((topic.topic_id, row["partition"]))
         held += 0 if part is None else part.end - part.last_stable_offset
     if held:
-        text = f"open transactions hold back {held:,} offsets of its partitions, which it cannot read until they end"
+        text = (
+            f"open transactions hold back {counted(held, 'offset')} of its partitions, which it cannot read until they "
+            "end"
+        )
         advice.append({"text": text, "to": "transactions"})
     return advice + [
         {

@@ -9,6 +9,7 @@ import typer
 from spark_eos.cli.options import partitions
 from spark_eos.clients.admin import Admin
 from spark_eos.errors import InvalidRequestError
+from spark_eos.errors.counting import counted
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Answer, Question
 from spark_eos.extensions.ui.writes.change import Changing, Results, change, typed
@@ -65,7 +66,7 @@ def reset(follower: Follower, question: Question) -> Answer:
         Admin(log).reset_group_offsets(group, [*new], to_current=True, dry_run=True)
         Admin(log).alter_group_offsets(group, new)
 
-    text = f"group {group} goes on at the new offsets of {len(new)} partitions"
+    text = f"group {group} goes on at the new offsets of {counted(len(new), 'partition')}"
     return change(follower, question, work, _says(text), check)
 
 

@@ -16,6 +16,7 @@ from spark_eos.config.option import Table
 from spark_eos.config.reference import in_force
 from spark_eos.config.topic import TOPIC
 from spark_eos.errors import InvalidRequestError
+from spark_eos.errors.counting import counted
 from spark_eos.extensions.ui.answers import settings as shown_settings
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Answer, Question
@@ -70,7 +71,7 @@ def add_partitions(follower: Follower, question: Question) -> Answer:
         follower,
         question,
         lambda log: Admin(log).alter_topic(name, partitions),
-        _says(f"topic {name} has {partitions} partitions"),
+        _says(f"topic {name} has {counted(partitions, 'partition')}"),
         _same(follower, question),
     )
 
