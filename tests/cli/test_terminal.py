@@ -36,8 +36,8 @@ def url(log_url):
 
 def test_one_of_a_thing_is_not_many():
     assert [counted(number, "file") for number in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
-    assert output.counted(1, "entry", "entries") == "1 entry"
-    assert output.counted(3, "entry", "entries") == "3 entries"
+    assert counted(1, "entry", "entries") == "1 entry"
+    assert counted(3, "entry", "entries") == "3 entries"
 
 
 def on_terminal(*arguments, columns=120, code=0, out_is_terminal=True):
