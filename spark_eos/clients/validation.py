@@ -164,7 +164,9 @@ def check_headers(headers: Sequence[Header]) -> int:
         ):
             raise InvalidRecordError(f"a header must be a pair of text and bytes (or None), not {header!r}")
         name, value = header
-        size += 8 + len(_utf8(name, "the name of a header")) + (0 if value is None else len(value))
+        # A call for each header would be dear: most names are ASCII.
+        name_bytes = len(name) if name.isascii() else len(_utf8(name, "the name of a header"))
+        size += 8 + name_bytes + (0 if value is None else len(value))
     return size
 
 

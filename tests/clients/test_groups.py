@@ -439,7 +439,7 @@ def test_only_members_commit_while_there_are_any(world):
     one.poll()
     outsider = Consumer(world.log, {"group.id": "g"})
     outsider.assign([T[0]])
-    with pytest.raises(UnknownMemberIdError, match="members that subscribed"):
+    with pytest.raises(UnknownMemberIdError, match="has 1 member that subscribed"):
         outsider.commit({T[0]: 1})
     one.close()
     outsider.commit({T[0]: 1})
