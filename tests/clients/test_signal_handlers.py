@@ -191,7 +191,7 @@ def test_a_consumer_that_is_closed_while_it_waits_joins_no_more(log, consumer):
 
 @pytest.mark.parametrize("operation", ["read", "create"])
 def test_a_consumer_is_closed_behind_the_call_that_was_interrupted(log, store, consumer, operation):
-    """What that call would have returned is committed by nobody."""
+    """The interrupted call returns no record, so that the close commits none that the program has not seen."""
     records, error = interrupted(store, operation, lambda: consumer.poll(0), consumer.close)
     assert error is None
     assert records == []

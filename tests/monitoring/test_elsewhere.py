@@ -1,4 +1,4 @@
-"""Queries that read outside of the log: that they run is not known, so nobody says that they do."""
+"""Queries that read outside of the log: the log does not know whether they run, and no view says that they do."""
 
 from __future__ import annotations
 
