@@ -79,15 +79,28 @@ def test_a_flush_is_not_made_once_more_inside_of_it(log, store, name):
     assert values(log) == [b"create", b"after create", b"upload", b"after upload"]
 
 
-@pytest.mark.parametrize("name", ["close", "abort_transaction", "commit_transaction", "flush"])
-@pytest.mark.parametrize("call", ["flush", "commit_transaction"])
-def test_a_transaction_is_not_ended_while_it_is_written(log, store, call, name):
-    """Its files were deleted, and then named by an entry."""
+CALLS = {
+    "send": ("t", "lost"),
+    "send_offsets_to_transaction": ({TopicPartition("t", 0): 1}, "g"),
+    "close": (),
+    "abort_transaction": (),
+    "commit_transaction": (),
+    "flush": (),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(
+    ("call", "operation"), [("flush", "upload"), ("flush", "create"), ("commit_transaction", "upload")]
+)
+def test_a_transaction_is_left_alone_while_it_is_written(log, store, call, operation, name):
+    """Its files were deleted, and then named by an entry. What was sent in the middle was in none."""
     producer = Producer(log, {"transactional.id": "tx"})
     producer.init_transactions()
     producer.begin_transaction()
     producer.send("t", "one")
-    _, error = interrupted(store, "upload", getattr(producer, call), getattr(producer, name))
+    handler = getattr(producer, name)
+    _, error = interrupted(store, operation, getattr(producer, call), lambda: handler(*CALLS[name]))
     assert isinstance(error, RuntimeError)
     assert IN_THE_MIDDLE in str(error)
     if call == "flush":

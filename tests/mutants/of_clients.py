@@ -122,8 +122,8 @@ MUTANTS = (
     Mutant(
         "flush-in-doubt-is-no",
         _TRANSACTIONS,
-        "            if isinstance(error, CommitOutcomeUnknownError):\n                # It may",
-        "            if error.fatal:\n                # It may",
+        "                if isinstance(error, CommitOutcomeUnknownError):\n                    # It may",
+        "                if error.fatal:\n                    # It may",
         "a flush in doubt is repeated under another name, or its files are deleted",
         _OF_PRODUCER,
     ),

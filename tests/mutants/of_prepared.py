@@ -153,8 +153,8 @@ MUTANTS = (
     Mutant(
         "close-aborts-prepared",
         _MANAGER,
-        " and self.state is not _S.PREPARED",
-        "",
+        "self.takes_records or self.state in (_S.ABORTING,",
+        "self.takes_records or self.state in (_S.PREPARED, _S.ABORTING,",
         "a program that ends aborts what the database has committed",
         _CLIENTS,
     ),

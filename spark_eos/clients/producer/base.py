@@ -337,7 +337,7 @@ class ProducerBase(OfOneProcess, KafkasCalls):
         if self._is_foreign:
             return True
         transactions = self._transactions
-        return transactions is not None and transactions.state is ClientState.IN_TRANSACTION
+        return transactions is not None and transactions.takes_records
 
 
 def member_of(producer: ProducerBase, group: str) -> MemberTransactions:

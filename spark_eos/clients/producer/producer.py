@@ -354,7 +354,7 @@ class Producer(ProducerInformation):
                 self._sender.flush()
                 return
             with self._lock:
-                if self._transactions.state is ClientState.IN_TRANSACTION:
+                if self._transactions.takes_records:
                     self._transactions.flush()
 
     def _close(self) -> None:

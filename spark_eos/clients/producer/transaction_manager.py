@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from enum import Enum
 from typing import Any
 
@@ -50,6 +50,7 @@ class ClientState(Enum):
     IN_TRANSACTION = (
         "send, flush, send_offsets_to_transaction, prepare_, commit_ and abort_transaction are allowed"
     )
+    REQUESTING = "no call is allowed: this is the handler of a signal, in the middle of a request"
     PREPARING = "only prepare_transaction is allowed: the outcome of the last one is not known"
     PREPARED = "only complete_transaction, commit_transaction and abort_transaction are allowed"
     COMMITTING = "only commit_transaction is allowed: the outcome of the last one is not known"
@@ -99,7 +100,7 @@ class TransactionManager(OfOneProcess):
         """Whether a request of this transaction was sent: the log may know of it."""
         self._error: EosLogError | None = None
         self._under_way = threading.RLock()
-        """Of the thread that makes a request: a signal's handler must not end its transaction in the middle of it."""
+        """Of the thread that makes a request, which nothing but the handler of a signal can see."""
         self._request_id = b""
         self._request: tuple[Action, ...] = ()
         self._unanswered = False
@@ -109,8 +110,9 @@ class TransactionManager(OfOneProcess):
 
     def check(self, call: str) -> None:
         """Raise unless the call is allowed now: the error that came before, or `IllegalStateError`."""
-        if self.state is _S.IN_TRANSACTION:
+        if self.state is _S.REQUESTING:
             refuse_second_call(self._under_way)
+            self.state = _S.IN_TRANSACTION  # It was interrupted.
         if self.state in _ALLOWED[call]:
             return
         if self.state is _S.FATAL_ERROR and self._error is not None:
@@ -140,7 +142,23 @@ class TransactionManager(OfOneProcess):
     @property
     def is_open(self) -> bool:
         """Whether there is a transaction that a close aborts: not one that waits for another system's decision."""
-        return self.state in _ALLOWED["abort_transaction"] and self.state is not _S.PREPARED
+        return self.takes_records or self.state in (_S.ABORTING, _S.ABORTABLE_ERROR)
+
+    @property
+    def takes_records(self) -> bool:
+        """Whether a transaction has begun, of which no end was requested."""
+        return self.state in (_S.IN_TRANSACTION, _S.REQUESTING)
+
+    @contextmanager
+    def _requesting(self) -> Iterator[None]:
+        """A signal's handler must not end the transaction in the middle of a request, nor add what would be in none."""
+        with self._under_way:
+            self.state = _S.REQUESTING
+            try:
+                yield
+            finally:
+                if self.state is _S.REQUESTING:
+                    self.state = _S.IN_TRANSACTION
 
     # -- Verbs ------------------------------------------------------------------------------------------
 
@@ -205,31 +223,32 @@ class TransactionManager(OfOneProcess):
         if not (self.pending or any(self.offsets.values())):
             return
         self._end_if_late()
-        with self._under_way:
-            request, pending = self._build(end=False), self.pending
-        try:
-            with self._under_way:
+        pending = self.pending
+        with self._requesting():
+            request = self._build(end=False)
+            try:
                 committed = self._log().commit(lambda _state: request, writer=self._writer)
-            if not self._touched:
-                self._open_since = self._log().clock.monotonic()
-            self._touched = True
-            self._learn(committed)
-            self.pending, self.offsets = Accumulator(), {}
-            pending.resolve(appended_by(request, committed))
-        except EosLogError as error:
-            if isinstance(error, CommitOutcomeUnknownError):
-                # It may be in: only the end of the transaction, which names its number, settles that.
-                self._leave(error)
-            elif error.retriable:
-                raise  # Certainly not in: flush, commit and abort are all possible.
-            self.fail(error)
-            raise
-        except BaseException:
-            interrupted = AbortableError("a flush was interrupted: its outcome is not known")
-            pending.fail(interrupted)
-            self._leave(interrupted)
-            self.fail(interrupted)
-            raise
+                if not self._touched:
+                    self._open_since = self._log().clock.monotonic()
+                self._touched = True
+                self._learn(committed)
+                self.pending, self.offsets = Accumulator(), {}
+                self.state = _S.IN_TRANSACTION  # The callback of a future may send.
+                pending.resolve(appended_by(request, committed))
+            except EosLogError as error:
+                if isinstance(error, CommitOutcomeUnknownError):
+                    # It may be in: only the end of the transaction, which names its number, settles that.
+                    self._leave(error)
+                elif error.retriable:
+                    raise  # Certainly not in: flush, commit and abort are all possible.
+                self.fail(error)
+                raise
+            except BaseException:
+                interrupted = AbortableError("a flush was interrupted: its outcome is not known")
+                pending.fail(interrupted)
+                self._leave(interrupted)
+                self.fail(interrupted)
+                raise
 
     def commit(self) -> None:
         """Rows, offsets and COMMIT in one request. After `CommitOutcomeUnknownError` only this again."""
@@ -239,7 +258,7 @@ class TransactionManager(OfOneProcess):
                 self._finish()
                 return
             self._end_if_late()
-            with self._under_way:
+            with self._requesting():
                 self._ask(*self._build(end=True))
                 self.state = _S.COMMITTING
         committed = self._send(TransactionState.COMPLETE_COMMIT, certainly_not=_S.IN_TRANSACTION)

@@ -53,7 +53,7 @@ class TwoPhaseTransactions(TransactionManager):
         self.check("prepare_transaction")
         if self.state is _S.IN_TRANSACTION:
             self._end_if_late()
-            with self._under_way:
+            with self._requesting():
                 self._ask(*self._build(end=False), PrepareTransaction(self.stamp, decider))
                 self.state = _S.PREPARING
         committed = self._send(TransactionState.PREPARED, certainly_not=_S.IN_TRANSACTION)
