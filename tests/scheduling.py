@@ -8,8 +8,11 @@ import pytest
 
 TESTS = Path(__file__).parent
 LONGEST = (
+    "log/test_forks.py",
+    "clients/test_forks.py",
     "pages/test_pages.py",
     "spark/test_killed_again.py",
+    "spark/test_versions.py",
     "jobs/test_jobs.py",
     "spark/test_exactly_once.py",
     "extensions/mirror/test_migration.py",
@@ -22,17 +25,22 @@ LONGEST = (
     "extensions/mirror/test_mirror_out.py",
     "testing/test_simulator.py",
     "testing/test_explorer.py",
+    "spark/test_transactions.py",
     "spark/test_fencing.py",
     "chaos/test_chaos.py",
     "spark/test_cluster.py",
     "extensions/tables/test_delta_spark.py",
+    "clients/test_at_exit.py",
+    "spark/test_bad_input.py",
     "extensions/mirror/test_mirror_in.py",
     "specification/test_commit.py",
     "testing/test_spark_calls.py",
-    "spark/test_transactions.py",
+    "maintenance/test_rolling.py",
+    "test_readme.py",
     "spark_calls/test_recordings.py",
 )
-"""The files that take longest, in that order: begun last, one of them would run alone at the end."""
+"""What forks, while the process is small: a copy of one with 1 GB takes a second. Then the files that take longest, in
+that order: begun last, one of them would run alone at the end."""
 
 
 def pytest_collection_modifyitems(items):

@@ -196,6 +196,7 @@ def test_all_lines_in_one_transaction(log_url, here):
     assert Admin(log_url).list_transactions()[0].state == "CompleteCommit"
 
 
+@pytest.mark.deep("transaction0-SIGINT", "transaction1-SIGTERM")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("transaction", [(), ("--transactional-id", "me")])
 def test_a_signal(log_url, number, transaction):

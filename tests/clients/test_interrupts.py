@@ -190,7 +190,11 @@ def test_an_aborted_transaction_stays_so(made):
     assert at > 1
 
 
-@pytest.mark.deep("flush-KeyboardInterrupt-/spark_eos/log/", "flush-AlarmError-/spark_eos/log/")
+@pytest.mark.deep(
+    "flush-KeyboardInterrupt-/spark_eos/log/",
+    "flush-AlarmError-/spark_eos/clients/",
+    "flush-AlarmError-/spark_eos/log/",
+)
 @pytest.mark.parametrize("within", [CLIENTS, LOG])
 @pytest.mark.parametrize(
     ("name", "kind"),

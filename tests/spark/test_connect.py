@@ -11,27 +11,32 @@ import pytest
 from tests.needing import is_here
 from verification.processes import running
 
-DRIVER = Path(__file__).with_name("drivers") / "connect.py"
+DRIVERS = Path(__file__).with_name("drivers")
 BOUND_S = 450
 """Only to end a test that has failed, before pytest's own limit does: slow machines take minutes."""
 
 
-def test_batch_stream_discovery_and_errors(tmp_path):
+def told_by(driver, folder):
     pytest.importorskip("grpc", reason="Spark Connect needs pip install 'spark-eos[connect]'")
-    command = ["sh", "-c", 'cd "$0" && exec "$@"', str(tmp_path)]  # Where Spark puts its tables.
+    command = ["sh", "-c", 'cd "$0" && exec "$@"', str(folder)]  # Where Spark puts its tables.
     command += [
         sys.executable,
-        str(DRIVER),
-        str(tmp_path / "log"),
-        str(tmp_path / "checkpoint"),
+        str(DRIVERS / driver),
+        str(folder / "log"),
+        str(folder / "checkpoint"),
         str(BOUND_S),
     ]
     with running(
-        command, tmp_path / "connect.out", SPARK_CONNECT_MODE_ENABLED="1", SPARK_TESTING="1"
+        command, folder / "connect.out", SPARK_CONNECT_MODE_ENABLED="1", SPARK_TESTING="1"
     ) as client:
         output = client.succeed(BOUND_S)
     told = json.loads(next(line for line in output.splitlines() if line.startswith("TOLD "))[5:])
     assert told["session"].startswith("pyspark.sql.connect")
+    return told
+
+
+def test_batch_stream_discovery_and_errors(tmp_path):
+    told = told_by("connect.py", tmp_path)
     assert told["columns"][:2] == ["key", "value"]
     assert told["batch"] == told["stream"] == [2 * i for i in range(100)]
     (report,), (source,), sink = told["reports"], told["progress"]["sources"], told["progress"]["sink"]
@@ -43,6 +48,17 @@ def test_batch_stream_discovery_and_errors(tmp_path):
     assert source["metrics"]["maxOffsetsBehindLatest"] == "0"
     assert sink["description"] == f"eoslog[copied of {tmp_path / 'log'}]"
     assert sink["metrics"]["numOutputRecords"] == "100"
+    assert "after the commit" in told["frames failed"]
+    assert told["frames again"] == ""
+    assert told["frames"] == [100, 100, "repeated"]
+    assert "IllegalStateError: batch 1 of query" in told["wrong batch"]
+    assert told["job"] == [100, 1]
+    assert "has no topic 'number'; did you mean 'numbers'?" in told["error"]
+
+
+@pytest.mark.deep
+def test_columns_tables_filters_and_state(tmp_path):
+    told = told_by("connect_tables.py", tmp_path)
     assert told["typed"] == [[1, "Ada", 0], [2, "Bob", 1]]
     assert told["whole"] == [[[1, 0], [2, 1]], True]
     if is_here("tables"):
@@ -60,9 +76,3 @@ def test_batch_stream_discovery_and_errors(tmp_path):
     assert told["complete"] == ["100"]
     assert "CheckpointMismatchError: " in told["refused"]
     assert "Nothing was written" in told["refused"]
-    assert "after the commit" in told["frames failed"]
-    assert told["frames again"] == ""
-    assert told["frames"] == [100, 100, "repeated"]
-    assert "IllegalStateError: batch 1 of query" in told["wrong batch"]
-    assert told["job"] == [100, 1]
-    assert "has no topic 'number'; did you mean 'numbers'?" in told["error"]

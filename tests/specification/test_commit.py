@@ -53,6 +53,7 @@ def test_the_protocol_holds():
     assert model.states > 50_000
 
 
+@pytest.mark.deep
 def test_each_call_is_answered():
     assert check("CommitLive", module="CommitModel").states > 10_000
 
@@ -62,6 +63,7 @@ def test_each_call_of_a_group_is_answered_though_a_process_stops():
     assert check("CommitGroupLive", module="CommitModel").states > 5_000
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", list(planted_liveness.PLANTED)[:2])
 def test_a_mistake_by_which_a_call_waits_for_ever_is_seen(name):
     assert planted_liveness.waits_for_ever(name)

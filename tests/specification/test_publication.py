@@ -37,6 +37,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.deep
 def test_publication():
     found = check("Publication")
     assert found.violated is None

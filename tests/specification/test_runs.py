@@ -56,6 +56,7 @@ def test_runs_and_vacuum_keep_their_promises():
     assert model.states > 50_000
 
 
+@pytest.mark.deep
 def test_a_query_that_is_started_again_goes_on():
     model = check("RunsLive", module="RunsModel")
     assert model.states > 1_000

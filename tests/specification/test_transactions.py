@@ -60,6 +60,7 @@ def test_transactions_end():
     assert check("TransactionsLive", module="TransactionsModel").states > 1_000
 
 
+@pytest.mark.deep
 def test_without_time_a_transaction_stays_open():
     text = (SPECS / "TransactionsModel.tla").read_text(encoding="utf-8")
     fair = r"Live == Spec /\ \A p \in 1 .. MaxPids : WF_vars(TimesOut(p))"

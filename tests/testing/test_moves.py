@@ -65,7 +65,7 @@ def test_a_closer_that_does_not_look_after_its_create_is_found(monkeypatch):
         close_after(source, Log(source, clock, environment=environment).follow())
 
     monkeypatch.setattr(copying, "close_log", close)
-    assert _found("is lost", first=1047, last=1170)
+    assert _found("is lost", first=1050)
 
 
 @pytest.mark.deep

@@ -101,6 +101,7 @@ def problems(seeds=range(4), **faults):
     return found
 
 
+@pytest.mark.deep
 def test_a_table_without_pins_is_seen_to_lose_its_files(monkeypatch):
     monkeypatch.setattr(reachability, "pins", lambda _: iter(()))
     monkeypatch.setattr(Delays, "of", lambda *_: (0, 0))
@@ -112,6 +113,7 @@ def test_a_publisher_that_is_not_fenced_is_seen(monkeypatch):
     assert any("has taken over" in one for one in problems(kill=0.01))
 
 
+@pytest.mark.deep
 def test_a_version_of_another_range_is_seen(monkeypatch):
     """The publisher takes what is there now for what was there at its entry."""
     planned = tables._Publisher._planned

@@ -9,6 +9,8 @@ import threading
 from spark_eos import Consumer, Producer, TopicPartition
 
 URL = sys.argv[1]
+LINGER_MS = 60_000 if "REFUSED" in sys.argv else 10
+"""Without a thread that waits so long each record is sent at once."""
 
 
 def refuse(_):
@@ -19,9 +21,9 @@ def work():
     threading.main_thread().join()
     if "REFUSED" in sys.argv:
         threading.Thread.start = refuse
-    with Producer(URL, linger_ms=60_000) as one:
+    with Producer(URL, linger_ms=LINGER_MS) as one:
         one.send("t", b"one").result()
-    two = Producer(URL, linger_ms=60_000)
+    two = Producer(URL, linger_ms=LINGER_MS)
     two.send("t", b"two")
     two.flush(timeout=60)
     with Consumer(URL, group_id="g", auto_offset_reset="earliest", max_poll_records=1) as consumer:

@@ -39,6 +39,7 @@ def test_another_schema(shop, tmp_path):
     assert values(tmp_path, "orders")[0]["unit"] == "piece"
 
 
+@pytest.mark.deep
 def test_the_examples_with_spark(spark, shop, tmp_path, capsys):
     exec(example(SPARK, tmp_path), {"spark": spark})
     assert "apples" in capsys.readouterr().out
