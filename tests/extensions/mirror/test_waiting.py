@@ -12,6 +12,7 @@ from spark_eos import read_arrow
 from spark_eos.errors import (
     ConfigError,
     KafkaTimeoutError,
+    ObjectNotFoundError,
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
@@ -20,6 +21,8 @@ from spark_eos.extensions.mirror.kafka_source import KafkaSource, SourceTopic
 from spark_eos.extensions.mirror.mirroring import Mirror, Mirrored
 from spark_eos.extensions.mirror.offset_map import OffsetMap
 from spark_eos.extensions.mirror.options import MirrorOptions
+from spark_eos.extensions.mirror.out.mirroring import MirrorOut
+from spark_eos.extensions.mirror.out.options import OutOptions
 from spark_eos.extensions.mirror.out.producer import KafkaTransaction
 from spark_eos.extensions.mirror.positions import positions
 from spark_eos.extensions.mirror.runs import Place
@@ -355,6 +358,32 @@ def test_a_source_that_is_dropped_leaves_no_client_to_the_collector():
 class Consumes:
     def consume(self, most, timeout_s):
         return [Message(0)]
+
+
+def test_a_file_that_is_lost_ends_a_mirror_to_kafka_though_others_write(monkeypatch):
+    """It was waited for without an end: the state was newer each time."""
+    clock = FakeClock()
+    log = Log.open_or_create(MemoryStore(), clock)
+    clock.on_sleep = lambda: log.ensure_topic(f"t-{clock.now}")
+    mirror, told = MirrorOut.__new__(MirrorOut), []
+    mirror._log, mirror._tell, mirror._options, mirror._missing = (
+        log,
+        told.append,
+        OutOptions("m", ("t",)),
+        "",
+    )
+    monkeypatch.setattr(mirror, "_open", lambda: None, raising=False)
+    mirror._producer = mirror._target = SimpleNamespace(close=lambda: None)
+    replaced = iter(["a was replaced", "b was replaced"])
+
+    def advance(_records):
+        assert len(told) < 5
+        raise ObjectNotFoundError(next(replaced, "c is lost"))
+
+    mirror._feed = SimpleNamespace(advance=advance)
+    with pytest.raises(ObjectNotFoundError, match="c is lost"):
+        mirror.run(lambda: False)
+    assert [text.partition(";")[0] for text in told] == ["a was replaced", "b was replaced", "c is lost"]
 
 
 class FullQueue:

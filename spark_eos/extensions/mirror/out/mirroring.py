@@ -60,6 +60,8 @@ class MirrorOut:
         self._reversal = Reversal(log, target, options, tell)
         self._covered = Covered()
         self._torn: set[object] = set()
+        self._missing = ""
+        """What was said of the last file that was not there."""
         self._refreshed = log.clock.monotonic()
         self._totals = MirroredOut(0, 0, 0)
         self._feed: Feed
@@ -96,12 +98,12 @@ class MirrorOut:
 
     def _wait(self, error: Exception) -> None:
         """Nothing of the transaction is in Kafka: the same is sent again."""
-        if isinstance(
-            error, ObjectNotFoundError
-        ):  # Of a file that was replaced: the newest state names others.
-            before = self._log.state.seq
-            if self._log.follow().seq == before:
+        if isinstance(error, ObjectNotFoundError):
+            # A file that was replaced: the newest state names others. If it names it still, it is lost.
+            if str(error) == self._missing:
                 raise error
+            self._missing = str(error)
+            self._log.follow()
         self._tell(f"{error}; it is tried again")
         self._log.clock.sleep(_AGAIN_S)
         if isinstance(error, AbortedError):
