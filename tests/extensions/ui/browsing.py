@@ -18,7 +18,7 @@ from spark_eos.extensions.ui.server import Server
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Locator, Page
 
     from spark_eos.extensions.ui.follower import Follower
 
@@ -81,6 +81,25 @@ def go(page: Page, view: str) -> None:
     """Another view of the page, by its address, when it is there."""
     page.goto(page.url.partition("#")[0] + view)
     page.wait_for_selector("#stale + div > *", state="attached")
+
+
+def reached(page: Page, locator: Locator) -> Locator:
+    """It has the focus, by the key Tab alone, as often as it takes."""
+    locator.wait_for()
+    for _ in range(300):
+        if locator.evaluate("(element) => element === document.activeElement"):
+            return locator
+        page.keyboard.press("Tab")
+    raise AssertionError(f"no number of Tabs leads to {locator}")
+
+
+def pressed(page: Page, locator: Locator, keys: str = "") -> None:
+    """What is chosen by keyboard alone: keys are typed, if there are any, else Enter is pressed."""
+    reached(page, locator)
+    if keys:
+        page.keyboard.type(keys)
+    else:
+        page.keyboard.press("Enter")
 
 
 def picture(page: Page, name: str) -> None:

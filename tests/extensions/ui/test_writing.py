@@ -1,14 +1,17 @@
-"""What a person changes through the page, in a real Chromium: a question, an answer, and no second time."""
+"""What a person changes through the page, in a real Chromium: a question, an answer, and no second time.
+
+Groups, members and topics are changed by keyboard alone.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from spark_eos import Admin, Log, Producer, TopicPartition
+from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import PartitionOffset, SourceProgress
-from tests.extensions.ui.browsing import go, in_chromium, opened, served, unanswered
+from tests.extensions.ui.browsing import go, in_chromium, opened, pressed, served, unanswered
 from tests.extensions.ui.test_accessibility import violations
 
 pytestmark = in_chromium
@@ -43,11 +46,12 @@ def page(browser, url):
 
 
 def answer(page, button, typed=None):
-    """Say yes to the question."""
+    """Say yes to the question, by keyboard."""
+    yes = page.get_by_role("button", name=button, exact=True)
     if typed is not None:
-        assert page.get_by_role("button", name=button, exact=True).is_disabled()
-        page.get_by_label("To confirm, type its name").fill(typed)
-    page.get_by_role("button", name=button, exact=True).click()
+        assert yes.is_disabled()
+        pressed(page, page.get_by_label("To confirm, type its name"), typed)
+    pressed(page, yes)
 
 
 def says(page, text):
@@ -62,23 +66,38 @@ def test_a_group_is_reset_and_deleted(page, log, url):
     places = {TopicPartition("orders", 0): 5, TopicPartition("orders", 1): 7}
     Admin(log).alter_group_offsets("billing", places)
     page.goto(f"{url}#/group/billing")
-    page.get_by_label("New offsets").select_option("shift")
-    page.get_by_label("Time (UTC), offset or count").fill("-6")
+    pressed(page, page.get_by_label("New offsets"), "shift")
+    pressed(page, page.get_by_label("Time (UTC), offset or count"), "-6")
     page.keyboard.press("Enter")
     page.get_by_role("table", name="Plan: 2 partitions of 2 would change").wait_for()
-    page.get_by_role("button", name="Set these offsets …").click()
+    pressed(page, page.get_by_role("button", name="Set these offsets …"))
     page.keyboard.press("Escape")
     assert offsets(log, "billing") == [5, 7]
-    page.get_by_role("button", name="Set these offsets …").click()
+    pressed(page, page.get_by_role("button", name="Set these offsets …"))
     answer(page, "Set the offsets")
     says(page, "Group billing goes on at the new offsets of 2 partitions.")
     assert offsets(log, "billing") == [0, 1]
-    page.get_by_role("button", name="Delete group …").click()
+    pressed(page, page.get_by_role("button", name="Delete group …"))
     assert violations(page) == []
     answer(page, "Delete the group", typed="billing")
     says(page, "Group billing was deleted.")
     assert "billing" not in Admin(log).list_groups()
     assert page.get_by_role("table").count() == 0
+
+
+def test_a_member_is_removed(page, log, url):
+    with Consumer(log, {"group.id": "readers", "client.id": "laptop"}) as consumer:
+        consumer.subscribe(["orders"])
+        consumer.poll(0)
+        page.goto(f"{url}#/group/readers")
+        remove = page.get_by_role("button", name="Remove member laptop")
+        pressed(page, remove)
+        page.keyboard.press("Escape")
+        assert log.follow().groups["readers"].members
+        pressed(page, remove)
+        answer(page, "Remove it")
+        remove.wait_for(state="detached")
+        assert not log.follow().groups["readers"].members
 
 
 def test_a_reply_that_is_lost_is_looked_for_and_the_change_is_done_once(browser, log, url):
@@ -115,26 +134,26 @@ def test_a_reply_that_is_lost_is_looked_for_and_the_change_is_done_once(browser,
 
 def test_a_topic_is_created_altered_and_deleted(page, log, url):
     page.goto(f"{url}#/topics")
-    page.locator("summary", has_text="Create a topic").click()
-    page.get_by_label("Topic", exact=True).fill("prices")
-    page.get_by_label("Columns, one a line").fill("item string\ncents bigint")
-    page.get_by_role("button", name="Create …").click()
+    pressed(page, page.locator("summary", has_text="Create a topic"))
+    pressed(page, page.get_by_label("Topic", exact=True), "prices")
+    pressed(page, page.get_by_label("Columns, one a line"), "item string\ncents bigint")
+    pressed(page, page.get_by_role("button", name="Create …"))
     answer(page, "Create it")
     says(page, "Topic prices was created.")
     assert Admin(log).describe_topic("prices").schema.names == ["item", "cents"]
     assert violations(page) == []
     page.goto(f"{url}#/topic/prices")
-    page.locator("summary", has_text="All settings").click()
-    page.get_by_label("New value of retention.ms").fill("5000")
+    pressed(page, page.locator("summary", has_text="All settings"))
+    pressed(page, page.get_by_label("New value of retention.ms"), "5000")
     page.keyboard.press("Enter")
     answer(page, "Change it")
     says(page, "retention.ms of topic prices is 5000 now.".capitalize())
-    page.get_by_label("Partitions, in all").fill("3")
-    page.get_by_role("button", name="Add partitions …").click()
+    pressed(page, page.get_by_label("Partitions, in all"), "3")
+    pressed(page, page.get_by_role("button", name="Add partitions …"))
     answer(page, "Add them")
     says(page, "Topic prices has 3 partitions.")
     assert violations(page) == []
-    page.get_by_role("button", name="Delete topic …").click()
+    pressed(page, page.get_by_role("button", name="Delete topic …"))
     answer(page, "Delete the topic", typed="prices")
     says(page, "Topic prices was deleted.")
     assert Admin(log).list_topics() == ["orders"]
