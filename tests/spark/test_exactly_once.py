@@ -12,7 +12,6 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 
 from spark_eos import Admin
 from spark_eos.log.log import Log
-from tests.sparks import SPARK
 from verification.specification import query_trace
 
 from .conftest import SECRETS, WHERE
@@ -87,8 +86,8 @@ def test_a_killed_driver_loses_and_doubles_nothing(streams, benches, watched, pr
     """Killed in a task, before the sink's commit, and exactly between it and Spark's own note of the batch;
     and, at no special moment, a driver all of whose tasks failed once and were tried again."""
     process.master = master
-    # In buckets, of which there are two, and with other versions of Spark, what is hardest.
-    moments = MOMENTS if servers == [None] and SPARK == (4, 2) else HARDEST
+    # In buckets, of which there are two, what is hardest.
+    moments = MOMENTS if servers == [None] else HARDEST
     logs = {(moment, at): benches(f"{moment}-{at}", at) for moment in moments for at in servers}
     for (moment, _), log in logs.items():
         for topic in ("a", "b"):
@@ -182,6 +181,7 @@ def test_a_union_of_two_topics_and_of_one_topic_twice(streams, bench):
     assert bench.group("tx") == {("a", 0): 8, ("a", 1): 7, ("b", 0): 5, ("b", 1): 5}
 
 
+@pytest.mark.deep
 def test_sources_that_are_not_ours_beside_one_that_is(streams, bench, tmp_path):
     folder = tmp_path / "texts"
     folder.mkdir()
@@ -194,6 +194,7 @@ def test_sources_that_are_not_ours_beside_one_that_is(streams, bench, tmp_path):
     assert bench.values("out") == [0, 1, 2, 3, 4, 100, 101, 102]
 
 
+@pytest.mark.deep
 def test_rate_micro_batch_is_kept_as_it_is_and_goes_on_exactly(streams, bench, until):
     def start():
         rate = streams.spark.readStream.format("rate-micro-batch")
@@ -215,6 +216,7 @@ def test_rate_micro_batch_is_kept_as_it_is_and_goes_on_exactly(streams, bench, u
     assert last.sources[0].group is None
 
 
+@pytest.mark.deep
 def test_complete_mode_replaces_the_last_result_and_update_mode_is_refused(streams, bench):
     bench.topic("src", 2)
 

@@ -45,6 +45,7 @@ def test_a_query_is_started_in_a_thread(writer, bench):
     assert bench.values("out") == [*range(5)]
 
 
+@pytest.mark.deep
 def test_rows_are_written_in_a_thread_that_is_prepared(spark, bench):
     rows = spark.range(3).selectExpr("cast(id as string) value").write.format("eoslog").mode("append")
     assert "[DATA_SOURCE_NOT_FOUND]" in str(in_thread(lambda: rows.save(bench.url, topic="out")))

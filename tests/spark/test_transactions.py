@@ -188,6 +188,7 @@ def test_a_batch_without_frames_commits_its_offsets(queries, bench):
     assert bench.group("route") == {("src", 0): 15, ("src", 1): 15}
 
 
+@pytest.mark.deep
 @pytest.mark.since("4.2")
 def test_frames_of_every_kind(queries, bench, spark):
     """Cached ones, of other sources, written from threads, joined, with shuffles and limits."""

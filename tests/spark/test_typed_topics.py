@@ -116,6 +116,7 @@ def test_key_columns_choose_the_partition(spark, log_url):
     assert found.select("_partition").distinct().count() > 1
 
 
+@pytest.mark.deep
 def test_columns_that_are_added_later(spark, log_url, tmp_path):
     checkpoint = str(tmp_path / "checkpoint")
 
