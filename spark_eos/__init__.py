@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from spark_eos.clients.admin import TransactionDescription as TransactionDescription
     from spark_eos.clients.arrow_reader import read_arrow as read_arrow
     from spark_eos.clients.consumer.consumer import Consumer as Consumer
-    from spark_eos.clients.producer.prepared_state import PreparedTxnState as PreparedTxnState
     from spark_eos.clients.producer.producer import Producer as Producer
+    from spark_eos.clients.producer.transaction_states import PreparedTxnState as PreparedTxnState
     from spark_eos.clients.records import ConsumerGroupMetadata as ConsumerGroupMetadata
     from spark_eos.clients.records import ConsumerRecord as ConsumerRecord
     from spark_eos.clients.records import ConsumerRecords as ConsumerRecords
@@ -82,7 +82,7 @@ _HOMES = {
     "OffsetAndMetadata": "spark_eos.protocol.types",
     "OffsetAndTimestamp": "spark_eos.clients.records",
     "PartitionDescription": "spark_eos.clients.admin",
-    "PreparedTxnState": "spark_eos.clients.producer.prepared_state",
+    "PreparedTxnState": "spark_eos.clients.producer.transaction_states",
     "Producer": "spark_eos.clients.producer.producer",
     "ProducerDescription": "spark_eos.clients.admin",
     "ProgressListener": "spark_eos.spark.listener",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from spark_eos.clients.producer.transaction_manager import ClientState
+from spark_eos.clients.producer.transaction_states import ClientState
 from spark_eos.config.store import STORE
 
 CLIENTS = (Path(__file__).parent.parent / "docs/reference/clients.md").read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ import pytest
 from spark_eos import Consumer, Producer, TopicPartition
 from spark_eos.clients.producer import accumulator
 from spark_eos.clients.producer.accumulator import TopicBuffer
-from spark_eos.clients.producer.transaction_manager import ClientState
+from spark_eos.clients.producer.transaction_states import ClientState
 from spark_eos.errors import (
     AbortableError,
     CommitOutcomeUnknownError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_eos import Admin, Consumer, PreparedTxnState, Producer, TopicPartition
-from spark_eos.clients.producer.transaction_manager import ClientState
+from spark_eos.clients.producer.transaction_states import ClientState
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
     ConfigError,

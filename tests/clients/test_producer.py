@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
-from spark_eos.clients.producer.transaction_manager import ClientState
+from spark_eos.clients.producer.transaction_states import ClientState
 from spark_eos.errors import (
     AbortableError,
     CommitOutcomeUnknownError,

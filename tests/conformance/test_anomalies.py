@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
-from spark_eos.clients.producer.transaction_manager import ClientState
+from spark_eos.clients.producer.transaction_states import ClientState
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
     EosLogError,

@@ -153,7 +153,7 @@ MUTANTS = (
     ),
     Mutant(
         "abort-after-an-unknown-commit",
-        _TRANSACTIONS,
+        "spark_eos/clients/producer/transaction_states.py",
         '"abort_transaction": (_S.IN_TRANSACTION, _S.PREPARED, _S.ABORTING',
         '"abort_transaction": (_S.IN_TRANSACTION, _S.PREPARED, _S.COMMITTING, _S.ABORTING',
         "a commit in doubt may be aborted, and its files are deleted",

@@ -18,7 +18,7 @@ from spark_eos.clients.producer.accumulator import Accumulator, TopicBuffer
 from spark_eos.clients.producer.member import MemberTransactions
 from spark_eos.clients.producer.record_buffer import Meter
 from spark_eos.clients.producer.sender import Sender
-from spark_eos.clients.producer.transaction_manager import ClientState
+from spark_eos.clients.producer.transaction_states import ClientState
 from spark_eos.clients.producer.two_phase import no_transactions
 from spark_eos.clients.records import Header
 from spark_eos.clients.serialization import Serializers

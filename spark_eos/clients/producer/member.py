@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from spark_eos.clients.producer.transaction_manager import ClientState
+from spark_eos.clients.producer.transaction_states import ClientState
 from spark_eos.clients.producer.two_phase import TwoPhaseTransactions
 from spark_eos.errors import (
     CommitOutcomeUnknownError,

@@ -13,7 +13,7 @@ from spark_eos.clients.background import within
 from spark_eos.clients.producer.futures import OnDelivery, Outcome, RecordFuture, SendFuture
 from spark_eos.clients.producer.information import ProducerInformation
 from spark_eos.clients.producer.record_buffer import WIDTH
-from spark_eos.clients.producer.transaction_manager import ClientState
+from spark_eos.clients.producer.transaction_states import ClientState
 from spark_eos.clients.records import Header, RecordMetadata
 from spark_eos.clients.validation import (
     as_timestamp,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from enum import Enum
 from typing import Any
 
 from spark_eos.clients.producer.accumulator import Accumulator
 from spark_eos.clients.producer.places import appended_by
 from spark_eos.clients.producer.producer_session import ProducerSession, init_producer_id
+from spark_eos.clients.producer.transaction_states import ALLOWED, ClientState
 from spark_eos.errors import (
     AbortableError,
     CommitFailedError,
@@ -40,37 +40,7 @@ from spark_eos.protocol.state import State, TransactionState
 from spark_eos.protocol.types import ProducerStamp
 from spark_eos.storage.forks import OfOneProcess
 
-
-class ClientState(Enum):
-    """Where a transactional producer stands (Kafka's names)."""
-
-    UNINITIALIZED = "call init_transactions first"
-    INITIALIZING = "repeat init_transactions: its outcome is not known"
-    READY = "begin_transaction is allowed"
-    IN_TRANSACTION = (
-        "send, flush, send_offsets_to_transaction, prepare_, commit_ and abort_transaction are allowed"
-    )
-    REQUESTING = "no call is allowed: this is the handler of a signal, in the middle of a request"
-    PREPARING = "only prepare_transaction is allowed: the outcome of the last one is not known"
-    PREPARED = "only complete_transaction, commit_transaction and abort_transaction are allowed"
-    COMMITTING = "only commit_transaction is allowed: the outcome of the last one is not known"
-    ABORTING = "only abort_transaction is allowed: the outcome of the last one is not known"
-    ABORTABLE_ERROR = "only abort_transaction is allowed"
-    FATAL_ERROR = "only close is allowed"
-
-
 _S = ClientState
-_ALLOWED = {
-    "init_transactions": (_S.UNINITIALIZED, _S.INITIALIZING),
-    "begin_transaction": (_S.READY,),
-    "send": (_S.IN_TRANSACTION,),
-    "flush": (_S.IN_TRANSACTION,),
-    "send_offsets_to_transaction": (_S.IN_TRANSACTION,),
-    "prepare_transaction": (_S.IN_TRANSACTION, _S.PREPARING),
-    "commit_transaction": (_S.IN_TRANSACTION, _S.PREPARED, _S.COMMITTING),
-    "abort_transaction": (_S.IN_TRANSACTION, _S.PREPARED, _S.ABORTING, _S.ABORTABLE_ERROR),
-    "complete_transaction": (_S.READY, _S.PREPARED, _S.COMMITTING, _S.ABORTING),
-}
 
 
 class TransactionManager(OfOneProcess):
@@ -113,7 +83,7 @@ class TransactionManager(OfOneProcess):
         if self.state is _S.REQUESTING:
             refuse_second_call(self._under_way)
             self.state = _S.IN_TRANSACTION  # It was interrupted.
-        if self.state in _ALLOWED[call]:
+        if self.state in ALLOWED[call]:
             return
         if self.state is _S.FATAL_ERROR and self._error is not None:
             raise type(self._error)(str(self._error)) from self._error

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from spark_eos.clients.producer.base import ProducerBase
-from spark_eos.clients.producer.prepared_state import PreparedTxnState
+from spark_eos.clients.producer.transaction_states import PreparedTxnState
 from spark_eos.clients.records import ConsumerGroupMetadata
 from spark_eos.clients.validation import as_offsets, check_group
 from spark_eos.errors import ConfigError, InvalidRequestError

@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 
 from spark_eos.clients.producer.accumulator import Accumulator
 from spark_eos.clients.producer.places import appended_by
-from spark_eos.clients.producer.prepared_state import PreparedTxnState
 from spark_eos.clients.producer.producer_session import ProducerSession
-from spark_eos.clients.producer.transaction_manager import ClientState, TransactionManager
+from spark_eos.clients.producer.transaction_manager import TransactionManager
+from spark_eos.clients.producer.transaction_states import ClientState, PreparedTxnState
 from spark_eos.errors import EosLogError, IllegalStateError, InvalidTxnStateError
 from spark_eos.log.commit.loop import Committed
 from spark_eos.log.log import Log

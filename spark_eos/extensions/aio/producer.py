@@ -13,8 +13,8 @@ from typing import Any
 from spark_eos.clients.metrics import Metrics
 from spark_eos.clients.opening import check_place
 from spark_eos.clients.other_names import PRODUCER_CALLS, KafkasCalls
-from spark_eos.clients.producer.prepared_state import PreparedTxnState
 from spark_eos.clients.producer.producer import Producer
+from spark_eos.clients.producer.transaction_states import PreparedTxnState
 from spark_eos.clients.records import ConsumerGroupMetadata, Header, RecordMetadata
 from spark_eos.errors import IllegalStateError
 from spark_eos.extensions.aio.calls import Calls

@@ -8,7 +8,7 @@ from typing import Any
 from spark_eos.clients.producer.accumulator import Accumulator
 from spark_eos.clients.producer.member import MemberTransactions
 from spark_eos.clients.producer.producer import Producer
-from spark_eos.clients.producer.transaction_manager import ClientState
+from spark_eos.clients.producer.transaction_states import ClientState
 from spark_eos.errors import AbortableError, EosLogError, IllegalStateError
 from spark_eos.extensions.distributed.outcome import require_open
 from spark_eos.extensions.distributed.receipt import GroupOffsets, StagedReceipt

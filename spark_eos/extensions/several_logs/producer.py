@@ -13,7 +13,7 @@ from typing import TypeVar
 from spark_eos.clients.producer.base import member_of
 from spark_eos.clients.producer.member import MemberTransactions
 from spark_eos.clients.producer.producer import Producer
-from spark_eos.clients.producer.transaction_manager import ClientState
+from spark_eos.clients.producer.transaction_states import ClientState
 from spark_eos.errors import AbortableError, ConfigError, EosLogError, IllegalStateError
 from spark_eos.extensions.several_logs.settling import settle
 from spark_eos.log.log import Log

@@ -1,8 +1,9 @@
-"""The token of a prepared transaction: what an application stores with its own commit (KIP-939)."""
+"""Where a transactional producer stands, and the token of a prepared transaction (KIP-939)."""
 
 from __future__ import annotations
 
 import re
+from enum import Enum
 from typing import NamedTuple
 
 from spark_eos.errors import ConfigError
@@ -11,10 +12,44 @@ from spark_eos.protocol.types import MAX_NUMBER
 _TOKEN = re.compile(r"([0-9]{1,19}):([0-9]{1,19})")
 
 
+class ClientState(Enum):
+    """Where a transactional producer stands (Kafka's names)."""
+
+    UNINITIALIZED = "call init_transactions first"
+    INITIALIZING = "repeat init_transactions: its outcome is not known"
+    READY = "begin_transaction is allowed"
+    IN_TRANSACTION = (
+        "send, flush, send_offsets_to_transaction, prepare_, commit_ and abort_transaction are allowed"
+    )
+    REQUESTING = "no call is allowed: this is the handler of a signal, in the middle of a request"
+    PREPARING = "only prepare_transaction is allowed: the outcome of the last one is not known"
+    PREPARED = "only complete_transaction, commit_transaction and abort_transaction are allowed"
+    COMMITTING = "only commit_transaction is allowed: the outcome of the last one is not known"
+    ABORTING = "only abort_transaction is allowed: the outcome of the last one is not known"
+    ABORTABLE_ERROR = "only abort_transaction is allowed"
+    FATAL_ERROR = "only close is allowed"
+
+
+_S = ClientState
+ALLOWED = {
+    "init_transactions": (_S.UNINITIALIZED, _S.INITIALIZING),
+    "begin_transaction": (_S.READY,),
+    "send": (_S.IN_TRANSACTION,),
+    "flush": (_S.IN_TRANSACTION,),
+    "send_offsets_to_transaction": (_S.IN_TRANSACTION,),
+    "prepare_transaction": (_S.IN_TRANSACTION, _S.PREPARING),
+    "commit_transaction": (_S.IN_TRANSACTION, _S.PREPARED, _S.COMMITTING),
+    "abort_transaction": (_S.IN_TRANSACTION, _S.PREPARED, _S.ABORTING, _S.ABORTABLE_ERROR),
+    "complete_transaction": (_S.READY, _S.PREPARED, _S.COMMITTING, _S.ABORTING),
+}
+"""In which states each call is."""
+
+
 class PreparedTxnState(NamedTuple):
     """A transaction that was prepared. As text it is "producer id:epoch", and "" if there is none.
 
-    Tokens of one ``transactional.id`` are in the order in which they were made, and no token comes twice.
+    It is what an application stores with its own commit. Tokens of one ``transactional.id`` are in the order in which
+    they were made, and no token comes twice.
 
     Attributes
     ----------
