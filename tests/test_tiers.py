@@ -91,6 +91,7 @@ def test_what_failed_is_told_with_the_command_that_repeats_it(pytester, run):
     run().stdout.fnmatch_lines(["*to repeat it alone*", "scripts/test -n 0 'test_it.py::test_wrong'"])
 
 
+@pytest.mark.deep("2")
 @pytest.mark.parametrize("processes", ["0", "2"])
 def test_a_profile_has_each_test_fixture_and_kind_of_process(pytester, run, processes):
     pytester.makepyfile(

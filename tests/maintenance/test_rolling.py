@@ -324,7 +324,7 @@ values = st.lists(
 )
 
 
-@examples(40)
+@examples(20)
 @given(values, st.sampled_from(["arrow", "parquet"]))
 def test_any_history(steps, form):
     with small_pages():

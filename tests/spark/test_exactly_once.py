@@ -283,6 +283,7 @@ def test_where_reading_starts_and_how_it_is_split(streams, bench):
     assert len(bench.referenced("out")) == 5
 
 
+@pytest.mark.deep
 def test_a_mirror_keeps_order_headers_timestamps_and_partitions(streams, bench):
     bench.topic("src", 3)
     times = pa.array(range(1000, 1090), pa.timestamp("ms", "UTC"))

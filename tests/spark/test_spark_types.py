@@ -91,6 +91,7 @@ def texts(frame):
     return sorted(map(tuple, frame.select(plain).collect()), key=str)
 
 
+@pytest.mark.deep
 def test_every_type_comes_back_as_it_was(every, streams):
     values = columns(KEPT, lambda of: of)
     nulls = columns(KEPT, lambda of: f"IF(true, NULL, {of})")

@@ -117,6 +117,7 @@ def test_what_is_no_duration(text):
         Delay().parse(text)
 
 
+@pytest.mark.deep
 def test_a_query_waits(streams, bench, until):
     bench.topic("src")
     bench.produce("src", range(3))

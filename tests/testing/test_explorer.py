@@ -488,12 +488,14 @@ BOUNDED = {
 
 @pytest.mark.deep(
     "copiers",
+    "floor",
     "forked",
     "group",
     "group-commit",
     "idempotent",
     "lagging",
     "newcomer",
+    "other-batch",
     "outrun",
     "prepared",
     "recovery-streamed",
@@ -502,6 +504,7 @@ BOUNDED = {
     "snapshots",
     "streamed-zombies",
     "threads",
+    "undecided-streamed",
     "vacuum",
     "zombies",
 )
