@@ -217,7 +217,7 @@ BUGS = {
         "listed and not there",
         (
             TransactionManager.check,
-            ("if self.state in _ALLOWED[call]:", "if self.state in {*_ALLOWED[call], _S.COMMITTING}:"),
+            ("if self.state in ALLOWED[call]:", "if self.state in {*ALLOWED[call], _S.COMMITTING}:"),
         ),
     ),
     "files of a commit in doubt are deleted": (
