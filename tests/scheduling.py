@@ -39,8 +39,8 @@ LONGEST = (
     "test_readme.py",
     "spark_calls/test_recordings.py",
 )
-"""What forks, while the process is small: a copy of one with 1 GB takes a second. Then the files that take longest, in
-that order: begun last, one of them would run alone at the end."""
+"""What forks, while the process is small: a copy of a large one takes longer. Then the files that take longest, in that
+order: begun last, one of them would run alone at the end."""
 
 
 def pytest_collection_modifyitems(items):

@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 
 from spark_eos import Consumer, Producer, TopicPartition
+from spark_eos.clients.producer.transaction_states import ClientState
 from spark_eos.errors import IllegalStateError
 from spark_eos.log.clock import Retry
 from spark_eos.log.environment import PROCESS
@@ -107,6 +108,46 @@ def test_a_transaction_is_left_alone_while_it_is_written(log, store, call, opera
         producer.commit_transaction()
     producer.close()
     assert values(log) == values(log, "read_uncommitted") == [b"one"]
+
+
+@pytest.mark.parametrize("operation", ["upload", "create"])
+def test_a_future_of_the_call_in_the_middle_is_not_waited_for(log, store, operation):
+    """The handler would wait for a call that goes on after it."""
+    producer = Producer(log, {"transactional.id": "tx"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    future = producer.send("t", "one")
+    _, error = interrupted(store, operation, producer.flush, future.result)
+    assert isinstance(error, IllegalStateError)
+    producer.commit_transaction()
+    producer.close()
+    assert future.result(0).offset == 0
+
+
+def test_a_callback_may_send_while_its_flush_ends(log):
+    producer = Producer(log, {"transactional.id": "tx"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    futures = []
+    producer.send("t", "one", on_delivery=lambda *_: futures.append(producer.send("t", "two")))
+    producer.flush()
+    producer.commit_transaction()
+    producer.close()
+    assert [future.result(0).offset for future in futures] == [1]
+    assert values(log) == [b"one", b"two"]
+
+
+def test_a_producer_is_not_left_in_the_middle_of_a_request(log):
+    """As an interrupt leaves it that comes before anything can put the state back."""
+    producer = Producer(log, {"transactional.id": "tx"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("t", "one")
+    producer._transactions.state = ClientState.REQUESTING
+    producer.send("t", "two")
+    producer.commit_transaction()
+    producer.close()
+    assert values(log) == [b"one", b"two"]
 
 
 def test_a_close_leaves_the_commit_that_it_interrupts(log, store):
