@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
-from spark_eos import Admin, Consumer, Producer
+from spark_eos import Admin, BatchTransaction, Consumer, Producer
 from spark_eos.config.kafka.names import REPLACED, TRANSPORT, kafka_name
 from spark_eos.config.sink import SINK
 from spark_eos.config.source import SOURCE
@@ -255,6 +256,47 @@ def test_columns_are_named_with_the_options_of_a_sink(bench):
     assert "the sink needs the checkpoint location" in text
     assert "a Kafka-shaped topic has no columns 'delay', 'origin'; drop them, put them into value" in text
     assert ".drop('delay', 'origin')" in text
+
+
+@pytest.mark.parametrize("folder", ["_log", "data/checkpoint", "_groups/x/"])
+@pytest.mark.parametrize(
+    ("log", "location"),
+    [
+        ("{}/log", "{}/log/{}"),
+        ("{}/log", "file://{}/log/{}"),
+        ("file:{}/log", "{}/./log//{}"),
+        ("s3://b/log/", "s3a://b/log/{}"),
+        ("relative/log", "relative/log/{}"),
+    ],
+)
+def test_a_checkpoint_is_in_no_folder_of_the_log(tmp_path, log, location, folder):
+    """Vacuum deletes what no entry names, there."""
+    places = [] if "b/" in location or location.startswith("relative") else [tmp_path]
+    given = {
+        "path": log.format(*places),
+        "topic": "t",
+        "checkpointLocation": location.format(*places, folder),
+    }
+    name = folder.partition("/")[0]
+    text = refused(lambda: options_for(given, ROWS, streaming=True, overwrite=False))
+    assert f"lies in the folder {name} of the log" in text
+    assert not (tmp_path / "log").exists()
+
+
+@pytest.mark.parametrize("location", ["log/_checkpoints/q", "log-2/data", "data", "logs/log/data"])
+def test_a_checkpoint_may_be_beside_the_log_or_where_delta_has_it(tmp_path, location):
+    given = {"path": str(tmp_path / "log"), "topic": "t", "checkpointLocation": str(tmp_path / location)}
+    assert options_for(given, ROWS, streaming=True, overwrite=False).topic == "t"
+
+
+@pytest.mark.parametrize("frame", [None, "rows", pa.table({"value": [b"x"]})])
+def test_a_transaction_takes_frames_of_spark(tmp_path, frame):
+    with (
+        pytest.raises(ConfigError, match=f"this is a {type(frame).__name__}: .*createDataFrame"),
+        BatchTransaction(str(tmp_path / "log")) as transaction,
+    ):
+        transaction.write(frame, "t")
+    assert not (tmp_path / "log").exists()
 
 
 def test_nothing_is_created_for_options_that_do_not_fit(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -53,6 +55,9 @@ It is what Kafka calls metadata.max.age.ms. A file that was staged by what is ol
 """
 
 
+_FOLDERS_OF_A_LOG = {"_log", "_groups", "_maintenance", "_probe", "_tmp", "data", "tables"}
+
+
 class Target(NamedTuple):
     """Goes to the tasks: where they stage, the topic (None: the rows name it), and Spark's columns of the rows.
 
@@ -90,7 +95,16 @@ def options_for(
 
 
 def check_checkpoint(options: SinkOptions) -> None:
-    """Raise `ConfigError` if the sink needs the checkpoint and cannot see where it is."""
+    """Raise `ConfigError` if the sink cannot see the checkpoint that it needs, or vacuum takes it for the log's."""
+    if options.checkpoint_location is not None:
+        log, location = _place(options.path), _place(options.checkpoint_location)
+        folder = location[len(log) :].partition("/")[0] if location.startswith(log) else ""
+        if folder in _FOLDERS_OF_A_LOG:
+            raise ConfigError(
+                f"checkpointLocation={options.checkpoint_location!r} lies in the folder {folder} of the log, which has "
+                "files of the log alone: vacuum deletes others there. Choose a folder beside the log, or _checkpoints "
+                "in it"
+            )
     if options.processing_guarantee == "exactly_once" and options.checkpoint_location is None:
         raise ConfigError(
             "the sink needs the checkpoint location to commit the source offsets with the rows: set "
@@ -98,6 +112,14 @@ def check_checkpoint(options: SinkOptions) -> None:
             "spark.sql.streaming.checkpointLocation cannot be seen by Python sinks), or choose "
             "processing.guarantee=at_least_once"
         )
+
+
+def _place(url: str) -> str:
+    """A folder or URL as it is compared with another one: with a slash at its end."""
+    path = re.sub("^file:(//(?=/))?", "", url)
+    return (os.path.realpath(path) if path.startswith("/") else re.sub("^s3[an]:", "s3:", path)).rstrip(
+        "/"
+    ) + "/"
 
 
 def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool, max_age_s: float = 0.0) -> Target:

@@ -126,6 +126,11 @@ class FrameTransaction(ABC):
     ) -> None:
         if mode not in {"append", "overwrite"}:
             raise ConfigError(f"mode {mode!r} is not possible: append or overwrite")
+        if not hasattr(frame, "isStreaming"):
+            raise ConfigError(
+                f"a transaction writes DataFrames of Spark, and this is a {type(frame).__name__}: make one of it with "
+                "spark.createDataFrame"
+            )
         if frame.isStreaming:
             raise ConfigError(
                 "a transaction writes batch DataFrames, and this one is a stream: in foreachBatch, write what the "
