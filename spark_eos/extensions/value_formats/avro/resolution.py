@@ -98,14 +98,14 @@ def _resolve(writer: AvroType, reader: AvroType, path: str) -> Decoder:
             return _record(writer, reader, path)
         case ArrayOf(written), ArrayOf(known):
             inner = _resolve(written, known, _below(path, "element"))
-            return ArrayDecoder(path, inner, arrow_type(reader, path), _least_bytes(written))
+            return ArrayDecoder(path, inner, arrow_type(reader, path), least_bytes(written))
         case MapOf(written), MapOf(known):
             type_ = arrow_type(reader, path)
             value = _resolve(written, known, _below(path, "value"))
             key = BytesDecoder(_below(path, "key"), None, pa.string())
             fields = [pa.field("key", pa.string()), pa.field("value", type_.item_type)]
             entry = RecordDecoder(path, [(key, 0), (value, 1)], {}, fields)
-            return MapDecoder(path, entry, type_, 1 + _least_bytes(written))
+            return MapDecoder(path, entry, type_, 1 + least_bytes(written))
         case _, Recursion() | Recursion(), _:
             arrow_type(reader if isinstance(reader, Recursion) else writer, path)
     raise SchemaMismatchError(_no_match(writer, reader, path))
@@ -260,7 +260,8 @@ def _no_match(writer: AvroType, reader: AvroType, path: str) -> str:
     return f"{subject} was written as {describe(writer)}, which cannot be read as {describe(reader)}"
 
 
-def _least_bytes(type_: AvroType) -> int:
+def least_bytes(type_: AvroType) -> int:
+    """How many bytes a value takes at least."""
     match type_:
         case Primitive("null"):
             return 0
@@ -269,5 +270,5 @@ def _least_bytes(type_: AvroType) -> int:
         case Fixed(_, _, size):
             return size
         case Record(_, _, fields):
-            return sum(_least_bytes(part.type) for part in fields)
+            return sum(least_bytes(part.type) for part in fields)
     return 1
