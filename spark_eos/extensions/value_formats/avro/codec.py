@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_eos.errors import ConfigError, SchemaMismatchError
+from spark_eos.extensions.value_formats.avro.aliases import reader_of
 from spark_eos.extensions.value_formats.avro.columns import value_fields
 from spark_eos.extensions.value_formats.avro.json_form import from_json, to_json
 from spark_eos.extensions.value_formats.avro.lanes import Lanes
@@ -98,8 +99,7 @@ class AvroCodec(ValueCodec):
         if end < len(body):
             raise ValueError(f"{len(body) - end} bytes are left over after the value")
         try:
-            reader = None if writer.text == self._reader.text else self._reader.parsed
-            return schemaless_reader(io.BytesIO(body), writer.parsed, reader)
+            return schemaless_reader(io.BytesIO(body), writer.parsed, reader_of(writer, self._reader))
         except SchemaResolutionError as error:
             raise ValueError(
                 f"it was written with a schema that the topic's cannot read: {_error_text(error)}"
