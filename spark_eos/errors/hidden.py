@@ -14,6 +14,8 @@ _IN_TEXT = re.compile(
     _SCHEME + r"(?P<user>(?:[^\s/?#]*@|[^\s/?#:\[]*:(?!\d+(?:\W|$))\S*@)?)(?P<place>[^\s?#'\"]*)"
     r"(?:\?[^\s#'\"]*?(?=[.,:;)]*(?:[\s#'\"]|$)))?"
 )
+# Libraries for HTTP name what they ask a server for without scheme and host.
+_QUERY = re.compile(r"\?[\w.~%+-]+=[^\s'\"]*?(?=[.,:;)]*(?:[\s'\"]|$))")
 
 
 def safe_url(url: str) -> str:
@@ -28,7 +30,7 @@ def safe_url(url: str) -> str:
 
 def safe_text(text: str) -> str:
     """A sentence with the URLs in it as `safe_url` shows them; what follows a ``#`` is a name, and stays."""
-    return _IN_TEXT.sub(_shown, text) if "://" in text else text
+    return _QUERY.sub("", _IN_TEXT.sub(_shown, text) if "://" in text else text)
 
 
 def _shown(match: re.Match[str]) -> str:

@@ -18,6 +18,7 @@ from spark_eos.config.store import (
     store_option,
     without_store_options,
 )
+from spark_eos.errors.hidden import safe_url
 
 V = TypeVar("V")
 
@@ -72,7 +73,7 @@ class Settings(Mapping[str, str]):
 
     def __repr__(self) -> str:
         shown = (
-            f"{name}={HIDDEN if store_option(name).is_secret else repr(value)}"
+            f"{name}={HIDDEN if store_option(name).is_secret else repr(safe_url(value))}"
             for name, value in self._values.items()
         )
         return f"Settings({', '.join(shown)})"

@@ -60,6 +60,8 @@ def test_a_url_is_shown_without_what_may_be_secret(url, label):
         ("http://localhost:9000 and a@b", "http://localhost:9000 and a@b"),
         ("abfss://c@a.net/x or s3://AKIA:half/half@b/p", "abfss://c@a.net/x or s3://b/p"),
         ("postgresql://a:b@h/db refuses", "postgresql://h/db refuses"),
+        ("no url: /v1?token=x/tables (Caused by y)", "no url: /v1 (Caused by y)"),
+        ("'/v1?a=b&c=d', is a == b? c=d", "'/v1', is a == b? c=d"),
     ],
 )
 def test_sentences_are_shown_without_it(text, shown):
@@ -167,6 +169,12 @@ def test_no_error_about_a_log_shows_it(vault, capsys, caplog):
     assert hides(told)
     printed = capsys.readouterr()
     assert hides(printed.out + printed.err + caplog.text)
+
+
+def test_what_is_printed_of_settings_has_none():
+    assert repr(Settings({"data.url": "toy://teller:sesame@shelf/data?token=s3cret"})) == (
+        "Settings(data.url='toy://shelf/data')"
+    )
 
 
 def test_what_is_logged_names_no_url_as_it_is():

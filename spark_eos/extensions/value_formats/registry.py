@@ -36,6 +36,9 @@ class Registry(NamedTuple):
     url: str
     user_info: str | None = None
 
+    def __repr__(self) -> str:
+        return f"Registry({self.url!r})"
+
     def schema(self, schema_id: int) -> Registered | None:
         """The schema of an id; None if the registry has none. Raises `SchemaRegistryError`, `ConfigError`."""
         key = (self.url, schema_id)
@@ -151,9 +154,9 @@ def check_url(url: str) -> str:
     try:
         parts = urlsplit(url)
         is_url = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-        netloc = parts.netloc
+        netloc, rest = parts.netloc, parts.query + parts.fragment
     except ValueError:  # A port or an address that is none.
-        is_url, netloc = False, ""
+        is_url, netloc, rest = False, "", ""
     if not is_url:
         raise ConfigError(
             f"schema.registry.url={url!r}: expected a URL such as https://registry.example.com:8081"
@@ -162,6 +165,11 @@ def check_url(url: str) -> str:
         raise ConfigError(
             "schema.registry.url has a user and password in it, which the log would store: leave them out, and set "
             "schema.registry.basic.auth.user.info where the topic is read"
+        )
+    if rest:
+        raise ConfigError(
+            f"schema.registry.url={url!r} has a query or a fragment behind it, which the log would store, and no "
+            "request would send: leave it out"
         )
     return url
 

@@ -37,6 +37,9 @@ class ValueSettings(NamedTuple):
     registry_url: str = ""
     user_info: str | None = None
 
+    def __repr__(self) -> str:
+        return f"ValueSettings({self.topic!r}, {self.format!r})"
+
     @property
     def payload(self) -> Literal["avro", "json"]:
         """What a value is, without its header."""

@@ -17,6 +17,7 @@ import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.cli.command import main
+from spark_eos.errors import CorruptRecordError
 from spark_eos.extensions.mirror.out.kafka_target import KafkaTarget
 from spark_eos.extensions.mirror.out.mirroring import MirrorOut
 from spark_eos.extensions.mirror.out.options import OutOptions
@@ -661,6 +662,23 @@ def test_the_store_does_not_answer_for_a_moment(broker, topic):
     assert (done.transactions, done.records) == (1, 3)
     assert any("it is tried again" in line for line in said), said
     assert [row[2] for row in in_kafka(broker.address, topic)[0][0]] == [b"0", b"1", b"2"]
+
+
+def test_a_data_file_that_is_lost_is_named_and_nothing_of_its_transaction_is_in_kafka(broker, topic):
+    store = MemoryStore()
+    log = Log.create(store)
+    with Producer(log) as producer:
+        for text in (b"first", b"second"):
+            producer.send(topic, text).result()
+    (partition,) = log.follow().partitions.values()
+    store.delete(next(iter(partition.index.scan(1, log.load))).file.name)
+    target = KafkaTarget({"bootstrap.servers": broker.address}, topic, refresh_s=1.0, tell=print)
+    mirror = MirrorOut(log, target, OutOptions(topic, (topic,), batch_records=1), print)
+    with pytest.raises(
+        CorruptRecordError, match=f"It is missing: it holds {topic}-0, offset 1. It was removed"
+    ):
+        mirror.run(lambda: False, once=True)
+    assert [row[2] for row in in_kafka(broker.address, topic)[0][0]] == [b"first"]
 
 
 @pytest.mark.deep

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_eos import read_arrow
+from spark_eos import Admin, Producer, TopicPartition, read_arrow
 from spark_eos.errors import (
     ConfigError,
+    CorruptRecordError,
     KafkaTimeoutError,
-    ObjectNotFoundError,
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
@@ -21,9 +21,8 @@ from spark_eos.extensions.mirror.kafka_source import KafkaSource, SourceTopic
 from spark_eos.extensions.mirror.mirroring import Mirror, Mirrored
 from spark_eos.extensions.mirror.offset_map import OffsetMap
 from spark_eos.extensions.mirror.options import MirrorOptions
-from spark_eos.extensions.mirror.out.mirroring import MirrorOut
-from spark_eos.extensions.mirror.out.options import OutOptions
-from spark_eos.extensions.mirror.out.producer import KafkaTransaction
+from spark_eos.extensions.mirror.out.producer import AbortedError, KafkaTransaction
+from spark_eos.extensions.mirror.out.sender import Sender
 from spark_eos.extensions.mirror.positions import positions
 from spark_eos.extensions.mirror.runs import Place
 from spark_eos.extensions.mirror.targets import check_distinct
@@ -360,30 +359,35 @@ class Consumes:
         return [Message(0)]
 
 
-def test_a_file_that_is_lost_ends_a_mirror_to_kafka_though_others_write(monkeypatch):
-    """It was waited for without an end: the state was newer each time."""
-    clock = FakeClock()
-    log = Log.open_or_create(MemoryStore(), clock)
-    clock.on_sleep = lambda: log.ensure_topic(f"t-{clock.now}")
-    mirror, told = MirrorOut.__new__(MirrorOut), []
-    mirror._log, mirror._tell, mirror._options, mirror._missing = (
-        log,
-        told.append,
-        OutOptions("m", ("t",)),
-        "",
-    )
-    monkeypatch.setattr(mirror, "_open", lambda: None, raising=False)
-    mirror._producer = mirror._target = SimpleNamespace(close=lambda: None)
-    replaced = iter(["a was replaced", "b was replaced"])
+def sender_of_one(log):
+    """Of the topic ``t``, with what it has to read, and a transaction of Kafka that takes all."""
+    with Producer(log) as producer:
+        producer.send("t", b"x").result()
+    topic = log.follow().topics["t"]
+    key = (topic.topic_id, 0)
+    sender = Sender(log, "m", *[None] * 3)
+    sender.topics[topic.topic_id] = SimpleNamespace(topic="t", kafka="t")
+    fetches = sender.fetches({key: 0}, {key: 1}, SimpleNamespace(rest=lambda _, first, end: [(first, end)]))
+    return sender, fetches, SimpleNamespace(send=lambda *_: None, flush=lambda: None)
 
-    def advance(_records):
-        assert len(told) < 5
-        raise ObjectNotFoundError(next(replaced, "c is lost"))
 
-    mirror._feed = SimpleNamespace(advance=advance)
-    with pytest.raises(ObjectNotFoundError, match="c is lost"):
-        mirror.run(lambda: False)
-    assert [text.partition(";")[0] for text in told] == ["a was replaced", "b was replaced", "c is lost"]
+def test_a_file_that_is_lost_ends_a_mirror_to_kafka_and_is_named():
+    log = Log.create(MemoryStore())
+    sender, fetches, transaction = sender_of_one(log)
+    log.store.delete(fetches[0][1].file.name)
+    with pytest.raises(
+        CorruptRecordError, match=r"It is missing: it holds t-0, offset 0\. It was removed by hand"
+    ):
+        sender._send_records(transaction, fetches)
+
+
+def test_a_file_that_was_replaced_is_read_where_its_records_are_now():
+    log = Log.create(MemoryStore())
+    sender, fetches, transaction = sender_of_one(log)
+    Admin(Log.open(log.store)).delete_records({TopicPartition("t", 0): 1})
+    log.store.delete(fetches[0][1].file.name)
+    with pytest.raises(AbortedError, match="Its records were rewritten since"):
+        sender._send_records(transaction, fetches)
 
 
 class FullQueue:

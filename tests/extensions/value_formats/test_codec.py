@@ -94,3 +94,50 @@ def test_a_topic_with_columns_has_no_format():
         Admin("memory://both").create_topic(
             "t", config={"value.format": "json"}, schema=pa.schema({"n": pa.int64()})
         )
+
+
+NUMBER_OF_11_BYTES = b"\x80" * 10 + b"\0"
+ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
+
+
+@pytest.mark.parametrize(
+    ("type_", "data", "reason"),
+    [
+        ("long", b"", "the value ends early"),
+        ("long", b"\x80\x80", "the value ends early"),
+        ("long", NUMBER_OF_11_BYTES, "field f: a number is longer than 10 bytes"),
+        ("int", b"\x80\x80\x80\x80\x80\x40", "field f: an int has more than 32 bits"),
+        ("boolean", b"\2", "field f: a boolean is neither 0 nor 1"),
+        ("double", b"\0" * 7, "the value ends early"),
+        ("string", NUMBER_OF_11_BYTES, "field f: a number is longer than 10 bytes"),
+        ("string", b"\1", "the value ends early, or its length is wrong"),
+        ("string", b"\x0aab", "the value ends early, or its length is wrong"),
+        ("string", b"\2\xff", None),
+        ("bytes", b"\xfe" * 8 + b"\1", "the value ends early, or its length is wrong"),
+        (["null", "string", "long"], b"\1\2", "field f: the union has no branch of that number"),
+        (["null", "string", "long"], b"\6\2", "field f: the union has no branch of that number"),
+        (ENUM, b"\1", "field f: the enum has no symbol of that number"),
+        (ENUM, b"\4", "field f: the enum has no symbol of that number"),
+        ({"type": "fixed", "name": "F", "size": 3}, b"ab", "the value ends early"),
+        ({"type": "array", "items": "long"}, b"\xfe" * 8 + b"\1", "a block has more items than the value has room"),
+        ({"type": "array", "items": "long"}, b"\4\2", "a block has more items than the value has room"),
+        ({"type": "map", "values": "int"}, b"\2\2k" + b"\x80" * 5 + b"\x40\0", "an int has more than 32 bits"),
+    ],
+)  # fmt: skip
+def test_bytes_that_are_no_value_are_refused_as_columns_and_one_by_one(type_, data, reason):
+    """Not all of them by fastavro: it counts branches and symbols from the end, and a byte may be any boolean."""
+    codec = codec_for(ValueSettings("t", "avro", json.dumps(of("R", [{"name": "f", "type": type_}]))))
+    _, problems = codec.decode_columns(pa.array([data]), codec.fields)
+    with pytest.raises(ValueError, match="its bytes are no value of its Avro schema") as error:
+        codec.decode(data)
+    if reason is not None:
+        assert reason in problems.reasons[0]
+        assert reason in str(error.value)
+    assert [*problems.reasons] == [0]
+
+
+def test_a_number_may_have_more_bytes_than_it_needs():
+    codec = codec_for(ValueSettings("t", "avro", json.dumps(ONE)))
+    data = b"\x82" + b"\x80" * 8 + b"\0"
+    assert codec.decode(data) == {"n": 1}
+    assert codec.decode_columns(pa.array([data]), codec.fields)[0][0].to_pylist() == [1]

@@ -327,6 +327,7 @@ def test_a_registry_that_fails_makes_no_dead_letters(registry):
     [
         ("localhost:8081", "expected a URL"),
         ("http://me:secret@host", "user and password"),
+        ("http://host/?token=secret", "'http://host/' has a query or a fragment"),
         ("ftp://x", "expected a URL"),
         ("http://[::1", "expected a URL"),
         ("http://localhost:99999", "expected a URL"),

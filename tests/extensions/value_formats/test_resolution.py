@@ -136,12 +136,37 @@ def test_a_rule(writer, reader, value, found):
     assert codec.decode(data[0]) == {name: as_dict(part) for name, part in found.items()}
 
 
-def test_a_field_goes_before_one_with_its_alias():
-    """In columns: fastavro takes the one with the alias, or neither."""
-    writer = of("R", [{"name": "old", "type": "int"}, {"name": "new", "type": "int"}])
-    _, _, rows, problems = through(writer, field("int", "new", aliases=["old"]), {"old": 1, "new": 2})
+def ints(*names, **fields):
+    """A record of numbers; of those with a name by keyword, with these aliases."""
+    return of("R", [{"name": name, "type": "int"} for name in names] + [
+        {"name": name, "type": "int", **more} for name, more in fields.items()
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "found"),
+    [
+        (ints("old", "new"), ints(new={"aliases": ["old"]}), {"new": 2}),
+        (ints("new", "old"), ints(new={"aliases": ["old"]}), {"new": 1}),
+        (ints("a", "b"), ints(a={"aliases": ["b"]}, b={"aliases": ["a"]}), {"a": 1, "b": 2}),
+        (ints("a"), ints(x={"aliases": ["a"]}, y={"aliases": ["a"], "default": 5}), {"x": 1, "y": 5}),
+        (ints("a", "b"), ints(x={"aliases": ["a", "b"]}), {"x": 1}),
+        (ints("a"), ints("a", b={"aliases": ["a"], "default": 9}), {"a": 1, "b": 9}),
+    ],
+)
+def test_a_field_goes_before_one_with_its_alias_and_the_first_before_others(writer, reader, found):
+    names = [part["name"] for part in writer["fields"]]
+    codec, data, rows, problems = through(writer, reader, {name: at + 1 for at, name in enumerate(names)})
     assert not problems
-    assert rows == [{"new": 2}]
+    assert rows == [found]
+    assert codec.decode(data[0]) == found
+
+
+def test_of_an_inner_record_too():
+    writer = field(["null", {"type": "array", "items": ints("old", "new") | {"name": "S"}}])
+    reader = field(["null", {"type": "array", "items": ints(new={"aliases": ["old"]}) | {"name": "S"}}])
+    codec, data, rows, _ = through(writer, reader, {"f": [{"old": 1, "new": 2}]})
+    assert rows == [{"f": [{"new": 2}]}] == [codec.decode(data[0])]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
     KafkaTimeoutError,
-    ObjectNotFoundError,
     OffsetOutOfRangeError,
     RetriableError,
     UnknownTopicOrPartitionError,
@@ -60,8 +59,6 @@ class MirrorOut:
         self._reversal = Reversal(log, target, options, tell)
         self._covered = Covered()
         self._torn: set[object] = set()
-        self._missing = ""
-        """What was said of the last file that was not there."""
         self._refreshed = log.clock.monotonic()
         self._totals = MirroredOut(0, 0, 0)
         self._feed: Feed
@@ -81,7 +78,7 @@ class MirrorOut:
                     moved = self._step()
                 except CommitOutcomeUnknownError:
                     raise
-                except (AbortedError, RetriableError, ObjectNotFoundError) as error:
+                except (AbortedError, RetriableError) as error:
                     self._wait(error)
                     continue
                 if once and at_end and not moved:
@@ -98,12 +95,6 @@ class MirrorOut:
 
     def _wait(self, error: Exception) -> None:
         """Nothing of the transaction is in Kafka: the same is sent again."""
-        if isinstance(error, ObjectNotFoundError):
-            # A file that was replaced: the newest state names others. If it names it still, it is lost.
-            if str(error) == self._missing:
-                raise error
-            self._missing = str(error)
-            self._log.follow()
         self._tell(f"{error}; it is tried again")
         self._log.clock.sleep(_AGAIN_S)
         if isinstance(error, AbortedError):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from spark_eos.config.isolation import Isolation
+from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
 from spark_eos.extensions.mirror.out.covered import Covered
 from spark_eos.extensions.mirror.out.opening import Opening
 from spark_eos.extensions.mirror.out.position import Head, Sent, map_topic
@@ -14,9 +15,11 @@ from spark_eos.extensions.mirror.out.producer import AbortedError, KafkaTransact
 from spark_eos.extensions.mirror.out.sending import Offsets, map_rows, rows_of, runs_between
 from spark_eos.extensions.mirror.out.topics import OutTopic, OutTopics
 from spark_eos.log.data.planner import Fetch, plan
+from spark_eos.log.data.records import Records
+from spark_eos.log.handle.missing import error_of_missing
 from spark_eos.log.log import Log
 from spark_eos.log.selection.whole_transactions import Cut
-from spark_eos.protocol.state import PartitionKey
+from spark_eos.protocol.state import PartitionKey, Topic
 from spark_eos.protocol.types import TopicPartition
 
 
@@ -92,11 +95,21 @@ class Sender:
         state = self._log.state
         for key, fetch in fetches:
             topic = self.topics[key[0]]
-            records = self._log.read(state.topics[topic.topic], fetch)
+            records = self._read(state.topics[topic.topic], fetch)
             offset_parts.setdefault(key, []).append(records.offsets)
             transaction.send(topic.kafka, key[1], rows_of(records, f"{topic.topic}-{key[1]}"))
         transaction.flush()
         return {key: np.concatenate(parts) for key, parts in offset_parts.items()}
+
+    def _read(self, topic: Topic, fetch: Fetch) -> Records:
+        """Raises `AbortedError` for a file that was replaced since: the newest state names others."""
+        try:
+            return self._log.read(topic, fetch)
+        except ObjectNotFoundError as error:
+            reason = error_of_missing(self._log, fetch, error, "Its records were rewritten since")
+            if isinstance(reason, CorruptRecordError):
+                raise reason from error
+            raise AbortedError(str(reason)) from error
 
     def _write_map(
         self,

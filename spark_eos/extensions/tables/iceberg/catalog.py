@@ -28,6 +28,7 @@ def open_catalog(name: str, settings: Settings = NO_SETTINGS) -> Any:
     """
     with Loading("an Iceberg table", "tables", "pyiceberg"):
         from pyiceberg.catalog import load_catalog
+        from pyiceberg.exceptions import NotInstalledError
         from pyiceberg.utils.config import Config
     if not re.fullmatch(r"[A-Za-z0-9-]+", name):
         raise ConfigError(f"catalog {name!r}: a catalog's name has letters, digits and hyphens")
@@ -40,19 +41,18 @@ def open_catalog(name: str, settings: Settings = NO_SETTINGS) -> Any:
         )
     try:
         return load_catalog(name, **{**settings, **config})  # type: ignore[arg-type]  # pyiceberg takes what it has read
-    except ImportError as error:
+    except (ImportError, NotInstalledError) as error:
         raise ConfigError(
             f"catalog {name!r}: a package that pyiceberg needs for it is missing: {error}"
         ) from error
-    except ValueError as error:
-        # Not the message: it may have all of the catalog's settings.
-        raise ConfigError(f"catalog {name!r}: pyiceberg cannot open it with its settings") from error
-    except Exception as error:
-        # The catalogs of a database or a server are asked right away, by libraries with errors of their own.
+    except ValueError:
+        # Not the message, here and in the traceback: it may have all of the catalog's settings.
+        raise ConfigError(f"catalog {name!r}: pyiceberg cannot open it with its settings") from None
+    except Exception as error:  # noqa: BLE001  (of a database's or a server's library, as it is asked right away)
         line = str(error).partition("\n")[0]
         raise StoreUnavailableError(
             f"catalog {name!r} cannot be opened: {type(error).__name__}: {line}"
-        ) from error
+        ) from None
 
 
 def check_identifier(identifier: str) -> str:

@@ -367,12 +367,11 @@ class IcebergTarget(Target):
                 f"{self.place}: a file of its metadata is gone: {self._error_line(error)}"
             ) from error
         except (OSError, RESTError) as error:
-            raise StoreUnavailableError(f"{self.place}: {self._error_line(error)}") from error
+            # Their own texts have the catalog's address, which may be secret: a traceback has ours alone.
+            raise StoreUnavailableError(f"{self.place}: {self._error_line(error)}") from None
         except Exception as error:
             if type(error).__module__.startswith("sqlalchemy."):
-                raise StoreUnavailableError(
-                    f"{self.place}: its catalog: {self._error_line(error)}"
-                ) from error
+                raise StoreUnavailableError(f"{self.place}: its catalog: {self._error_line(error)}") from None
             raise TableDamagedError(
                 f"{self.place}: {error.__class__.__name__}: {self._error_line(error)}"
             ) from error

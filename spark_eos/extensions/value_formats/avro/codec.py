@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from spark_eos.errors import ConfigError, SchemaMismatchError
+from spark_eos.extensions.value_formats.avro.aliases import reader_of
 from spark_eos.extensions.value_formats.avro.columns import value_fields
-from spark_eos.extensions.value_formats.avro.hazards import (
-    MOST_RECURSIVE_BYTES,
-    has_empty_items,
-    is_recursive,
-)
 from spark_eos.extensions.value_formats.avro.json_form import from_json, to_json
 from spark_eos.extensions.value_formats.avro.lanes import Lanes
 from spark_eos.extensions.value_formats.avro.resolution import decoder_of
+from spark_eos.extensions.value_formats.avro.strict import step_of
 from spark_eos.extensions.value_formats.avro.types import AvroSchema, parse
 from spark_eos.extensions.value_formats.avro.writing import encoder_of
 from spark_eos.extensions.value_formats.framing import CONFLUENT, confluent_header, single_object_header
@@ -38,25 +35,6 @@ _REFUSALS = (
     AttributeError,
 )
 """What fastavro raises for a value that does not fit, and for bytes that are none."""
-
-
-def _reader_of(writer: AvroSchema, size: int) -> Callable[..., Any]:
-    """What reads a value of so many bytes without harm to this process: any producer may have made them.
-
-    Raises `ValueError` for a schema by which no value can be read so.
-    """
-    if has_empty_items(writer.type):
-        raise ValueError(
-            "its Avro schema has an array whose items take no bytes, so that a few bytes could stand for any number of "
-            "them: such values are not read one by one"
-        )
-    if size > MOST_RECURSIVE_BYTES and is_recursive(writer.type):
-        from fastavro._read_py import schemaless_reader as careful
-
-        return careful  # Written in Python, which counts how deep it is.
-    from fastavro import schemaless_reader
-
-    return schemaless_reader
 
 
 class AvroCodec(ValueCodec):
@@ -101,28 +79,33 @@ class AvroCodec(ValueCodec):
         return to_json(self._reader, value)
 
     def decode(self, data: bytes) -> Any:
+        from fastavro import schemaless_reader
         from fastavro.read import SchemaResolutionError
 
         framing = self.settings.framing
         name, body = (b"", data) if framing is None else framing.split(data)
         writer = self._writer(name)
-        read = _reader_of(writer, len(body))
-        buffer = io.BytesIO(body)
+        step = step_of(writer)
         try:
-            reader = None if writer.text == self._reader.text else self._reader.parsed
-            value = read(buffer, writer.parsed, reader)
+            end = step(body, 0)
+        except IndexError:
+            raise ValueError("its bytes are no value of its Avro schema: the value ends early") from None
+        except RecursionError:
+            raise ValueError("its Avro value is nested too deeply") from None
+        except ValueError as error:
+            raise ValueError(f"its bytes are no value of its Avro schema: {error}") from None
+        if end > len(body):
+            raise ValueError("its bytes are no value of its Avro schema: the value ends early")
+        if end < len(body):
+            raise ValueError(f"{len(body) - end} bytes are left over after the value")
+        try:
+            return schemaless_reader(io.BytesIO(body), writer.parsed, reader_of(writer, self._reader))
         except SchemaResolutionError as error:
             raise ValueError(
                 f"it was written with a schema that the topic's cannot read: {_error_text(error)}"
             ) from error
-        except RecursionError as error:
-            raise ValueError("its Avro value is nested too deeply") from error
         except _REFUSALS as error:
             raise ValueError(f"its bytes are no value of its Avro schema: {_error_text(error)}") from error
-        leftover = len(body) - buffer.tell()
-        if leftover:
-            raise ValueError(f"{leftover} bytes are left over after the value")
-        return value
 
     def decode_columns(self, values: pa.Array, fields: Sequence[pa.Field]) -> tuple[list[pa.Array], Problems]:
         problems = Problems()

@@ -10,7 +10,6 @@ import json
 import math
 from typing import Any
 
-from spark_eos.extensions.value_formats.avro.hazards import is_recursive
 from spark_eos.extensions.value_formats.avro.types import (
     ArrayOf,
     AvroSchema,
@@ -18,6 +17,7 @@ from spark_eos.extensions.value_formats.avro.types import (
     MapOf,
     Primitive,
     Record,
+    Recursion,
     Union,
 )
 
@@ -59,10 +59,22 @@ def to_json(schema: AvroSchema, value: Any) -> bytes:
 
 
 def _check(schema: AvroSchema) -> None:
-    if is_recursive(schema.type):
+    if _is_recursive(schema.type):
         raise ValueError(
             "its Avro schema has a type inside of itself, which fastavro cannot bring into Avro's JSON, or out of it"
         )
+
+
+def _is_recursive(type_: AvroType) -> bool:
+    """Whether a value of the type may have another one of the same type in itself."""
+    match type_:
+        case Record(_, _, fields):
+            return any(_is_recursive(field.type) for field in fields)
+        case ArrayOf(inner) | MapOf(inner):
+            return _is_recursive(inner)
+        case Union(branches):
+            return any(map(_is_recursive, branches))
+    return isinstance(type_, Recursion)
 
 
 def _with_numbers(type_: AvroType, value: Any) -> Any:

@@ -86,26 +86,26 @@ def _resolve(writer: AvroType, reader: AvroType, path: str) -> Decoder:
     match writer, reader:
         case Primitive(), Primitive():
             return _primitive(writer, reader, path)
-        case Fixed(_, _, size), Fixed(_, _, other) if size == other and _same_name(writer, reader):
+        case Fixed(_, _, size), Fixed(_, _, other) if size == other and has_same_name(writer, reader):
             _check_logical(writer, reader, path)
             if reader.logical == "decimal":
                 return DecimalDecoder(path, size, arrow_type(reader, path))
             return BytesDecoder(path, size, pa.binary())
-        case Enum(_, _, written), Enum(_, _, known, default) if _same_name(writer, reader):
+        case Enum(_, _, written), Enum(_, _, known, default) if has_same_name(writer, reader):
             symbols = [symbol if symbol in known else default for symbol in written]
             return EnumDecoder(path, written, symbols)
-        case Record(), Record() if _same_name(writer, reader):
+        case Record(), Record() if has_same_name(writer, reader):
             return _record(writer, reader, path)
         case ArrayOf(written), ArrayOf(known):
             inner = _resolve(written, known, _below(path, "element"))
-            return ArrayDecoder(path, inner, arrow_type(reader, path), _least_bytes(written))
+            return ArrayDecoder(path, inner, arrow_type(reader, path), least_bytes(written))
         case MapOf(written), MapOf(known):
             type_ = arrow_type(reader, path)
             value = _resolve(written, known, _below(path, "value"))
             key = BytesDecoder(_below(path, "key"), None, pa.string())
             fields = [pa.field("key", pa.string()), pa.field("value", type_.item_type)]
             entry = RecordDecoder(path, [(key, 0), (value, 1)], {}, fields)
-            return MapDecoder(path, entry, type_, 1 + _least_bytes(written))
+            return MapDecoder(path, entry, type_, 1 + least_bytes(written))
         case _, Recursion() | Recursion(), _:
             arrow_type(reader if isinstance(reader, Recursion) else writer, path)
     raise SchemaMismatchError(_no_match(writer, reader, path))
@@ -196,24 +196,31 @@ def _check_logical(writer: Primitive | Fixed, reader: Primitive | Fixed, path: s
     )
 
 
-def _record(writer: Record, reader: Record, path: str) -> RecordDecoder:
-    # The reader's field for each one that was written: by name, or else by one of the reader's aliases.
+def chosen_fields(writer: Record, reader: Record) -> dict[str, int]:
+    """The reader's field for each one that was written: by name, or else by one of the reader's aliases."""
     names = {part.name: number for number, part in enumerate(reader.fields)}
     written_names = {part.name for part in writer.fields}
     for number, part in enumerate(reader.fields):
         if part.name not in written_names:
             for alias in part.aliases:
                 names.setdefault(alias, number)
-    decoders: list[tuple[Decoder, int | None]] = []
-    filled: set[int] = set()
+    written_by: dict[int, str] = {}
     for part in writer.fields:
-        place = names.get(part.name)
-        if place is None or place in filled:
-            decoders.append((_passed_over(part.type, _below(path, part.name)), None))
-            continue
-        filled.add(place)
-        inner = _below(path, part.name)
-        decoders.append((_resolve(part.type, reader.fields[place].type, inner), place))
+        if part.name in names:
+            written_by.setdefault(names[part.name], part.name)
+    return {name: place for place, name in written_by.items()}
+
+
+def _record(writer: Record, reader: Record, path: str) -> RecordDecoder:
+    places = chosen_fields(writer, reader)
+    decoders: list[tuple[Decoder, int | None]] = []
+    for part in writer.fields:
+        place, inner = places.get(part.name), _below(path, part.name)
+        if place is None:
+            decoders.append((_passed_over(part.type, inner), None))
+        else:
+            decoders.append((_resolve(part.type, reader.fields[place].type, inner), place))
+    filled = {*places.values()}
     defaults = {
         number: _default(part, _below(path, part.name))
         for number, part in enumerate(reader.fields)
@@ -241,7 +248,7 @@ def _default(part: RecordField, path: str) -> pa.Array:
     return constant(part.type, part.default, path)
 
 
-def _same_name(writer: Record | Enum | Fixed, reader: Record | Enum | Fixed) -> bool:
+def has_same_name(writer: Record | Enum | Fixed, reader: Record | Enum | Fixed) -> bool:
     """The names without their namespace, or one of the reader's aliases."""
     names = {reader.name, *reader.aliases}
     return writer.name in names or _short(writer.name) in {_short(name) for name in names}
@@ -260,7 +267,8 @@ def _no_match(writer: AvroType, reader: AvroType, path: str) -> str:
     return f"{subject} was written as {describe(writer)}, which cannot be read as {describe(reader)}"
 
 
-def _least_bytes(type_: AvroType) -> int:
+def least_bytes(type_: AvroType) -> int:
+    """How many bytes a value takes at least."""
     match type_:
         case Primitive("null"):
             return 0
@@ -269,5 +277,5 @@ def _least_bytes(type_: AvroType) -> int:
         case Fixed(_, _, size):
             return size
         case Record(_, _, fields):
-            return sum(_least_bytes(part.type) for part in fields)
+            return sum(least_bytes(part.type) for part in fields)
     return 1
