@@ -33,6 +33,7 @@ from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.maintenance.verify.verify import verify
 from spark_eos.monitoring.status import status_of
 from spark_eos.storage import MemoryStore
+from spark_eos.testing import Fault, FaultyStore
 from tests.crashpoints.test_maintenance import Interrupted
 from tests.log.fakes import Waiting
 from tests.maintenance.world import DAY_S, Clock, Watched, append, created, grown, listed, roll, values
@@ -559,7 +560,9 @@ def test_large_files_are_copied_in_parts(monkeypatch):
 
     monkeypatch.setattr(transfer, "PART", 100)
     log, repository = grown(), MemoryStore()
-    backed_up(log, repository)
+    spoilt = FaultyStore(repository)
+    spoilt.inject(Fault.DUPLICATE, "upload")  # A reply is lost, and the request sent again.
+    backed_up(log, spoilt)
     assert verify_backups(repository, print).damaged == ()
     assert values(restored(repository)) == [*range(26)]
     name = listed(log, paths.DATA)[-1]
