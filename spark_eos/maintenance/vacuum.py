@@ -332,9 +332,10 @@ class Vacuum:
 
     def _noted_end(self, state: State, limit_ms: int, *, note: bool) -> int:
         """Where processes before this one have seen the end, by that time; notes where it is now."""
-        ends = self._notes.read(state.seq + 1)
+        now_ms = self._log.time.now_ms(self._log.state)
+        ends = self._notes.read(state.seq + 1, now_ms)
         if note:
-            here = Milestone(self._log.time.now_ms(self._log.state), state.seq + 1)
+            here = Milestone(now_ms, state.seq + 1)
             self._room.has(lambda: self._notes.add(ends, here, self._min_age_s * 1000))
         return max((end.seq for end in ends if end.time_ms <= limit_ms), default=0)
 
