@@ -381,6 +381,10 @@ def test_the_newest_backup_is_the_last_one_that_was_made():
     ]
     assert restored(repository).state.seq == log.state.seq > first.last
     assert [backup.new_files for backup in backups][1:] == [0], "each goes on from the one before"
+    log.clock.now += DAY_S
+    append(log, 78)
+    with pytest.raises(ConfigError, match=r"no backup in .* has the time"):  # It was made after all of them.
+        restored(repository, to_time_ms=log.clock.now_ms())
 
 
 def test_no_log_is_restored_into_the_repository(tmp_path):
