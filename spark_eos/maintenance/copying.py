@@ -35,7 +35,7 @@ from spark_eos.log.data_place import check_apart, data_place, place_of_copy, pla
 from spark_eos.log.environment import PROCESS, Environment
 from spark_eos.log.handle.unfinished import not_a_log
 from spark_eos.log.log import Log
-from spark_eos.log.snapshots.derived import create_idempotent
+from spark_eos.log.snapshots.derived import create_idempotent, idempotent_upload
 from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.maintenance.reachability import data_sizes, page_names
@@ -395,6 +395,6 @@ def _copy(source: Store, target: Store, name: str, size: int | None) -> None:
     if actual_size <= _PART:
         _create(target, name, source.read(name))
         return
-    with target.upload(name) as out:
+    with idempotent_upload(target, name) as out:
         for offset in range(0, actual_size, _PART):
             out.write(source.read(name, offset, _PART))

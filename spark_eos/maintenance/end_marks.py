@@ -44,14 +44,19 @@ class LogEndMarks:
         self._store = store
         self._name = name
 
-    def read(self, limit: int) -> list[Milestone]:
-        """All of them up to ``limit``, by time: what lies after it was noted of another log."""
+    def read(self, limit: int, now_ms: int) -> list[Milestone]:
+        """All of them up to ``limit``, by time: what lies after it was noted of another log.
+
+        Those after ``now_ms`` were noted by a wrong clock. Until its time comes no other one would be added.
+        """
         try:
             text = bytes(self._store.read(self._name)).decode("ascii", "replace")
         except ObjectNotFoundError:
             return []
         milestones = (Milestone(int(match[1]), int(match[2])) for match in _LINE.finditer(text))
-        return sorted(milestone for milestone in milestones if milestone.seq <= limit)
+        return sorted(
+            milestone for milestone in milestones if milestone.seq <= limit and milestone.time_ms <= now_ms
+        )
 
     def add(self, milestones: list[Milestone], new: Milestone, wait_ms: float) -> None:
         """Add one to those that were read, unless there is a recent one; of those past the wait one stays."""

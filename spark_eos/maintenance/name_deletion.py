@@ -76,7 +76,7 @@ class RetiredNames:
         """The newest entry whose name may go; 0, which stays for ever, if there is none."""
         state = self._log.follow()
         now_ms = self._log.time.now_ms(self._log.state)
-        notes = self._notes.read(state.seq)
+        notes = self._notes.read(state.seq, now_ms)
         if note:
             retired = self._log.maintenance.retired(state)
             self._notes.add(notes, Milestone(now_ms, retired), self._after_ms)

@@ -275,9 +275,8 @@ class Vacuum:
         name_of = self._heartbeat_name
         if name_of is None:
             return []
-        listed = [
-            *self._listed_objects(_GROUPS)
-        ]  # Before the log is followed: a member joins before its first heartbeat.
+        # Before the log is followed: a member joins before its first heartbeat.
+        listed = [*self._listed_objects(_GROUPS)]
         state = self._log.follow()
         alive = {
             name_of(group_id, member) for group_id, group in state.groups.items() for member in group.members
@@ -326,15 +325,16 @@ class Vacuum:
             if len(self._ends) == 1 or now - self._ends[1][0] < self._min_age_s:
                 break
             self._ends.pop(0)
-        limit_ms = int(self._log.time.now_ms(self._log.state) - self._min_age_s * 1000)
-        noted = self._noted_end(state, limit_ms, note=note)
+        now_ms = self._log.time.now_ms(self._log.state)
+        limit_ms = int(now_ms - self._min_age_s * 1000)
+        noted = self._noted_end(state, now_ms, limit_ms, note=note)
         return max(own, noted, floor_by_times(self._log, state, limit_ms) if own <= state.seq else 0)
 
-    def _noted_end(self, state: State, limit_ms: int, *, note: bool) -> int:
+    def _noted_end(self, state: State, now_ms: int, limit_ms: int, *, note: bool) -> int:
         """Where processes before this one have seen the end, by that time; notes where it is now."""
-        ends = self._notes.read(state.seq + 1)
+        ends = self._notes.read(state.seq + 1, now_ms)
         if note:
-            here = Milestone(self._log.time.now_ms(self._log.state), state.seq + 1)
+            here = Milestone(now_ms, state.seq + 1)
             self._room.has(lambda: self._notes.add(ends, here, self._min_age_s * 1000))
         return max((end.seq for end in ends if end.time_ms <= limit_ms), default=0)
 

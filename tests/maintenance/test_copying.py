@@ -28,7 +28,7 @@ from spark_eos.maintenance.copying import MARK, PLAN, copy_log
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.maintenance.verify.verify import Verdict, verify
 from spark_eos.storage import MemoryStore
-from spark_eos.testing import FaultyStore
+from spark_eos.testing import Fault, FaultyStore
 from tests.starting import start
 from verification.retiring import RETIRED_AT_ONCE
 
@@ -105,6 +105,15 @@ def test_large_files_are_copied_in_parts(monkeypatch):
     monkeypatch.setattr(copying, "_PART", 100)
     log = grown()
     assert values(copied(log.store)) == [*range(26)]
+
+
+def test_a_large_file_whose_upload_meets_its_own_object_is_copied(monkeypatch):
+    """A reply was lost, and the request sent again; or another process makes the same copy."""
+    monkeypatch.setattr(copying, "_PART", 100)
+    log, target = grown(), FaultyStore(store())
+    target.inject(Fault.DUPLICATE, "upload", "data/*", times=2)
+    assert values(copied(log.store, target)) == [*range(26)]
+    assert target.count("upload") > 2
 
 
 def test_what_a_vacuum_removes_meanwhile_is_copied_as_the_log_has_it_by_then():

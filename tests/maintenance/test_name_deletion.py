@@ -378,3 +378,13 @@ def test_a_writer_without_pauses_does_not_look_for_snapshots():
         world.pass_time(9)
         world.log.follow()
     assert world.log.store.count("list", f"{paths.SNAPSHOTS}*") == 0
+
+
+def test_a_note_of_a_clock_that_was_ahead_stops_no_later_ones(world):
+    world.go_on()
+    world.log.clock.wall_s = 365 * 86_400.0
+    assert world.names.run() == 0
+    world.log.clock.wall_s = 0.0
+    assert world.names.run() == 0
+    world.pass_time(LEAST_S)
+    assert world.names.run() > 20

@@ -223,8 +223,8 @@ def test_notes_are_few(log):
 def test_of_the_notes_that_are_old_enough_the_newest_counts():
     marks = LogEndMarks(MemoryStore(), "ends")
     for at in range(0, 100, 10):
-        marks.add(marks.read(99), Milestone(at, at), 15)
-    assert marks.read(99) == [(70, 70), (80, 80), (90, 90)]
+        marks.add(marks.read(99, at), Milestone(at, at), 15)
+    assert marks.read(99, 100) == [(70, 70), (80, 80), (90, 90)]
 
 
 def test_a_file_is_deleted_when_the_delay_of_its_topic_is_over(log):

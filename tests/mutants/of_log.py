@@ -346,8 +346,8 @@ MUTANTS = (
     Mutant(
         "refused-is-stored",
         _DERIVED,
-        "        if store.has_exact_conflicts:\n",
-        "        if True:\n",
+        "    if store.has_exact_conflicts:\n",
+        "    if True:\n",
         "a snapshot that was refused, though there is none, counts as stored: what it stands for is retired",
         ("tests/log/test_snapshots.py",),
     ),

@@ -8,6 +8,7 @@ import pytest
 
 from spark_eos.errors import ObjectExistsError, ObjectNotFoundError
 from spark_eos.storage import Settings
+from spark_eos.storage.objects import store as objects
 from spark_eos.storage.objects.clients import parse_location
 from spark_eos.storage.objects.store import ObjectStore
 from spark_eos.testing.object_server import ObjectServer, serving
@@ -100,3 +101,18 @@ def requests(size, single_bytes):
 def test_how_many_requests_it_takes():
     assert requests(1000, 1000) == ["create"]
     assert sorted(requests(1001, 1000)) == ["begin", "complete", "part", "part", "size"]
+
+
+def test_a_list_ends_behind_the_last_name_that_it_is_for(monkeypatch):
+    """An opening asks what comes after the newest entry; behind the entries lie all indexes of the log."""
+    monkeypatch.setattr(objects, "_LIST_PAGE", 2)
+    with serving(ObjectServer({"bucket": {}}, page=2)) as server:
+        settings = Settings({"gcs.service.host": server.address, "gcs.no-auth": "true"})
+        store = ObjectStore(parse_location("gs://bucket/log"), settings)
+        for name in ("_log/01", "_log/02", *(f"_log/index/{number}" for number in range(20))):
+            store.create(name, b"1")
+        assert [info.name for info in store.list("_log/0")] == ["_log/01", "_log/02"]
+        assert store.next_name("_log/0", "_log/01") == "_log/02"
+        before = server.count("list")
+        assert store.next_name("_log/0", "_log/02") is None
+        assert server.count("list") == before + 1

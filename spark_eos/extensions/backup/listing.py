@@ -22,4 +22,5 @@ def unfinished_backups(
 ) -> list[str]:
     """List the names of backups that are under way, or whose processes have died."""
     store = repository if isinstance(repository, Store) else open_store(repository, settings)
-    return [run.split("-", 2)[2] for run in Repository.open(store).running()]
+    parts = [(run, run.split("-", 2)) for run in Repository.open(store).running()]
+    return [of[2] if len(of) > 2 else run for run, of in parts]

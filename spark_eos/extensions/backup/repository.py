@@ -55,7 +55,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
 _TIME = "%Y%m%dT%H%M%S"
 _STAMP = re.compile(r"(\d{8}T\d{6})\.(\d{3})Z-", re.ASCII)
-"""How ids begin: with the time of the backup."""
+"""How ids begin: with the time of the backup, or one after the id before it."""
 
 _BEAT_S = 15.0
 """How often a backup shows that it goes on."""
@@ -140,8 +140,7 @@ class Repository:
 
         ``damaged`` is called with the id of each whose manifest is none, and why. None: they are passed over.
         """
-        summaries = [*self._summaries(self.ids(), damaged)]
-        return sorted(summaries, key=lambda backup: (backup.created_ms, backup.id))
+        return [*self._summaries(self.ids(), damaged)]
 
     def _summaries(
         self, ids: Iterable[str], damaged: Callable[[str, CorruptRecordError], None] | None = None
@@ -207,12 +206,13 @@ class Repository:
                 "first"
             )
         ids = self.ids()
+        created_ms = clock.now_ms()
         # By a clock that was ahead once, a later backup would not be the newest one, which is restored.
-        created_ms = max([clock.now_ms(), *(_time_ms(newest) + 1 for newest in ids[-1:])])
-        stamp = time.strftime(_TIME, time.gmtime(created_ms / 1000))
+        after_ms = max([created_ms, *(_time_ms(newest) + 1 for newest in ids[-1:])])
+        stamp = time.strftime(_TIME, time.gmtime(after_ms / 1000))
         # Names are found among the ids: no manifest has to be read for that.
         end = "" if name is None else f"-{name}"
-        backup_id = f"{stamp}.{created_ms % 1000:03d}Z-{clock.unique()[-4:].hex()}{end}"
+        backup_id = f"{stamp}.{after_ms % 1000:03d}Z-{clock.unique()[-4:].hex()}{end}"
         run = Run(backup_id, name or backup_id, created_ms)
         if name is not None and any(
             backup.name == name for backup in self._summaries([id_ for id_ in ids if _may_have(id_, name)])

@@ -72,20 +72,28 @@ def _choose(repository: Repository, name: str | None, entry: int | None, time_ms
     backups = repository.backups() if name is None else [repository.find(name)]
     if not backups:
         raise ConfigError(f"{url} has no backup: none was finished there, or all were deleted")
+    until_ms = max(_until_ms(backup) for backup in backups)
     for backup in reversed(backups):
+        # A backup cannot know of what came after a later one, though its clock may have been ahead.
+        until_ms = min(until_ms, _until_ms(backup))
         if entry is not None and backup.first <= entry <= backup.last:
             return backup
-        if time_ms is not None and backup.first_ms <= time_ms <= max(backup.created_ms, backup.last_ms):
+        if time_ms is not None and backup.first_ms <= time_ms <= until_ms:
             return backup
         if entry is None and time_ms is None:
             return backup
     subject = f"entry {entry}" if entry is not None else f"the time {iso(time_ms or 0)}"
     have = "; ".join(
         f"{backup.name}: entries {backup.first} to {backup.last}, of {iso(backup.first_ms)} to "
-        f"{iso(max(backup.created_ms, backup.last_ms))}"
+        f"{iso(_until_ms(backup))}"
         for backup in backups[-10:]
     )
     raise ConfigError(f"no backup in {url} has {subject}. They have: {have}")
+
+
+def _until_ms(backup: Backup) -> int:
+    """Up to when it tells what there was."""
+    return max(backup.created_ms, backup.last_ms)
 
 
 def _silent(_finding: Finding) -> None:

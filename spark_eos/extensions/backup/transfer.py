@@ -12,6 +12,7 @@ from spark_eos.errors import CorruptRecordError
 from spark_eos.extensions.backup.contents import Part
 from spark_eos.extensions.backup.manifest import StoredFile
 from spark_eos.extensions.backup.repository import put
+from spark_eos.log.snapshots.derived import idempotent_upload
 from spark_eos.storage import Store
 from spark_eos.storage.encrypted_files import is_stored_size
 
@@ -46,7 +47,7 @@ def copy_file(
     check, size = _compare(source, name, stored_size, size, check), stored_size
     digest = sha256()
     file = StoredFile(name, owner, size, "")
-    with target.upload(file.object_name) as out:
+    with idempotent_upload(target, file.object_name) as out:
         for offset in range(0, size, PART):
             data = source.read(name, offset, PART)
             digest.update(data)

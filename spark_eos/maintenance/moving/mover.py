@@ -24,14 +24,12 @@ from spark_eos.errors import (
     EosLogError,
     InvalidRequestError,
     NotALogError,
-    ObjectExistsError,
     ObjectNotFoundError,
-    StoreUnavailableError,
 )
 from spark_eos.log import paths
 from spark_eos.log.data_place import check_beside, check_empty
 from spark_eos.log.log import Log
-from spark_eos.log.snapshots.derived import create_idempotent
+from spark_eos.log.snapshots.derived import create_idempotent, idempotent_upload
 from spark_eos.log.topics import config_value
 from spark_eos.maintenance.reachability import data_sizes
 from spark_eos.protocol.actions import DataCopied, DataMoved, MoveData, RaiseStagingFloor
@@ -294,17 +292,9 @@ class DataMover:
         if size <= _PART:
             create_idempotent(store, new, store.read(old))
         else:
-            try:
-                with store.upload(new) as out:
-                    for offset in range(0, size, _PART):
-                        out.write(store.read(old, offset, _PART))
-            except ObjectExistsError as error:
-                try:
-                    store.size(new)
-                except ObjectNotFoundError:  # A store may refuse a free name.
-                    raise StoreUnavailableError(
-                        f"{store.url}/{name} could not be copied: try again"
-                    ) from error
+            with idempotent_upload(store, new) as out:
+                for offset in range(0, size, _PART):
+                    out.write(store.read(old, offset, _PART))
         self._files += 1
         self._bytes += size
 

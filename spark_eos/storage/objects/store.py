@@ -195,8 +195,9 @@ class ObjectStore(Store):
 
     def _list(self, prefix: str, after: str = "") -> Iterator[ObjectInfo]:
         start = len(self._prefix)
+        first = self._prefix + self._escaped(prefix)
         # The library lists folders only.
-        folder = (self._prefix + self._escaped(prefix)).rpartition("/")[0]
+        folder = first.rpartition("/")[0]
         pages: Any = None
         last = self._prefix + self._escaped(after) if after else None
         # What was given, where a list that was interrupted cannot go on behind the last name.
@@ -216,6 +217,8 @@ class ObjectStore(Store):
             for info in page:
                 if paths is None:
                     last = info["path"]
+                    if last[: len(first)] > first:
+                        return  # What comes after that in the folder may be all indexes of a log.
                 elif info["path"] in paths:
                     continue
                 else:

@@ -33,6 +33,7 @@ from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.maintenance.verify.verify import verify
 from spark_eos.monitoring.status import status_of
 from spark_eos.storage import MemoryStore
+from spark_eos.testing import Fault, FaultyStore
 from tests.crashpoints.test_maintenance import Interrupted
 from tests.log.fakes import Waiting
 from tests.maintenance.world import DAY_S, Clock, Watched, append, created, grown, listed, roll, values
@@ -380,6 +381,10 @@ def test_the_newest_backup_is_the_last_one_that_was_made():
     ]
     assert restored(repository).state.seq == log.state.seq > first.last
     assert [backup.new_files for backup in backups][1:] == [0], "each goes on from the one before"
+    log.clock.now += DAY_S
+    append(log, 78)
+    with pytest.raises(ConfigError, match=r"no backup in .* has the time"):  # It was made after all of them.
+        restored(repository, to_time_ms=log.clock.now_ms())
 
 
 def test_no_log_is_restored_into_the_repository(tmp_path):
@@ -559,7 +564,9 @@ def test_large_files_are_copied_in_parts(monkeypatch):
 
     monkeypatch.setattr(transfer, "PART", 100)
     log, repository = grown(), MemoryStore()
-    backed_up(log, repository)
+    spoilt = FaultyStore(repository)
+    spoilt.inject(Fault.DUPLICATE, "upload")  # A reply is lost, and the request sent again.
+    backed_up(log, spoilt)
     assert verify_backups(repository, print).damaged == ()
     assert values(restored(repository)) == [*range(26)]
     name = listed(log, paths.DATA)[-1]
