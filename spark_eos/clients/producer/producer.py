@@ -16,6 +16,7 @@ from spark_eos.clients.producer.record_buffer import WIDTH
 from spark_eos.clients.producer.transaction_states import ClientState
 from spark_eos.clients.records import Header, RecordMetadata
 from spark_eos.clients.validation import (
+    as_number,
     as_timestamp,
     check_function,
     check_headers,
@@ -162,6 +163,8 @@ class Producer(ProducerInformation):
         lock, place, serializes = self._sending
         if on_delivery is not None:
             check_function(on_delivery, "on_delivery")
+        if partition is not None and type(partition) is not int:
+            partition = as_number(partition)
         headers_bytes = 0 if headers is None else check_headers(headers)
         if (
             not (value is None or isinstance(value, bytes))
@@ -174,8 +177,7 @@ class Producer(ProducerInformation):
             gathered = place.pending if place.state is _IN_TRANSACTION else self._gathered("send")
             buffer = gathered.buffers.get(topic) if type(topic) is str else None  # A list is no name.
             if buffer is None or (
-                partition is not None
-                and not (type(partition) is int and 0 <= partition < buffer.topic.partitions)
+                partition is not None and not 0 <= partition < buffer.topic.partitions
             ):
                 buffer = self._buffer(gathered, topic, partition)
             if timestamp_ms is not None and not (
@@ -247,6 +249,7 @@ class Producer(ProducerInformation):
         [(0, 2)]
         """
         check_rows(rows)
+        partition = None if partition is None else as_number(partition)
         with self._lock:
             gathered = self._gathered("send")
             buffer = self._buffer(gathered, topic, partition, columns=set(rows.schema.names))
