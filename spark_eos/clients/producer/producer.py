@@ -163,8 +163,6 @@ class Producer(ProducerInformation):
         lock, place, serializes = self._sending
         if on_delivery is not None:
             check_function(on_delivery, "on_delivery")
-        if partition is not None and type(partition) is not int:
-            partition = as_number(partition)
         headers_bytes = 0 if headers is None else check_headers(headers)
         if (
             not (value is None or isinstance(value, bytes))
@@ -177,8 +175,10 @@ class Producer(ProducerInformation):
             gathered = place.pending if place.state is _IN_TRANSACTION else self._gathered("send")
             buffer = gathered.buffers.get(topic) if type(topic) is str else None  # A list is no name.
             if buffer is None or (
-                partition is not None and not 0 <= partition < buffer.topic.partitions
+                partition is not None
+                and not (type(partition) is int and 0 <= partition < buffer.topic.partitions)
             ):
+                partition = None if partition is None else as_number(partition)
                 buffer = self._buffer(gathered, topic, partition)
             if timestamp_ms is not None and not (
                 type(timestamp_ms) is int and 0 <= timestamp_ms <= buffer.times.certain_ms

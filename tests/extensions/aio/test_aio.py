@@ -237,6 +237,14 @@ def test_cancelled_reads_pass_no_record_over(slow, call):
     assert asyncio.run(main()) == values
 
 
+async def until(reached):
+    for _ in range(3000):
+        if reached():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(reached)
+
+
 def finish_calls(consumer):
     """The calls that were begun are made, and the event loop has not heard of it."""
     consumer._calls._pool.submit(lambda: None).result(30)
@@ -290,14 +298,13 @@ def test_a_stop_of_a_consumer_that_is_cancelled_leaves_the_group(slow, reads):
         gate = threading.Event()
         consumer._calls.begin(lambda: gate.wait(30))
         if reads:
-            asyncio.create_task(consumer.getmany()).add_done_callback(lambda read: read.exception())  # noqa: RUF006
+            asyncio.create_task(consumer.getmany()).add_done_callback(lambda read: read.exception())
             await asyncio.sleep(0)
         stop = asyncio.create_task(consumer.stop())
         await asyncio.sleep(0.01)
         await cancelled(stop)
         gate.set()
-        while not consumer._made._closed:
-            await asyncio.sleep(0.01)
+        await until(lambda: consumer._made._closed)
 
     asyncio.run(asyncio.wait_for(main(), 30))
     assert not Admin(slow.log).describe_group("g").members
@@ -332,11 +339,10 @@ def test_an_iteration_ends_where_another_task_stops_the_consumer(slow):
 
         async def read():
             async for record in consumer:
-                seen.append(record.value)
+                seen.append(record.value)  # noqa: PERF401
 
         reading = asyncio.create_task(read())
-        while not seen:
-            await asyncio.sleep(0.01)
+        await until(lambda: seen)
         await asyncio.sleep(0.05)
         await consumer.stop()
         await reading
