@@ -388,6 +388,23 @@ def test_a_frame_that_failed_overwrites_nothing(bench):
     assert (bench.values("out"), bench.values("other")) == (["kept"], ["a"])
 
 
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_frame_that_failed_is_written_again(bench, mode):
+    """It was refused, as if its rows were there."""
+    bench.produce("out", ["old"])
+
+    def fails(_):
+        raise RuntimeError("a task failed")
+
+    with BatchTransaction(bench.url) as transaction:
+        with pytest.raises(RuntimeError, match="a task failed"):
+            transaction.write(Frame(SimpleNamespace(patiently=fails), ["new"], [0], {}), "out", mode=mode)
+        transaction.write(
+            Frame(SimpleNamespace(patiently=lambda call: call()), ["a"], [0], {}), "out", mode="overwrite"
+        )
+    assert bench.values("out") == ["a"]
+
+
 class Slow:
     """Runs the task of a frame, and lets it end when it is told to."""
 
