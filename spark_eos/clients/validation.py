@@ -128,10 +128,11 @@ def as_bytes(value: object, field: str) -> bytes:
     )
 
 
-def check_number(partition: SupportsIndex) -> None:
-    """Raise `InvalidRequestError` unless a partition is named by a whole number; NumPy's will do."""
+def as_number(partition: SupportsIndex) -> int:
+    """The number of a partition; NumPy's will do. Raises `InvalidRequestError` for all else."""
     if not hasattr(partition, "__index__") or isinstance(partition, bool):
         raise InvalidRequestError(f"partition={partition!r}: it has to be a whole number, or None")
+    return int(index(partition))
 
 
 def check_rows(rows: pa.Table | pa.RecordBatch) -> None:

@@ -307,6 +307,16 @@ def test_a_partition_that_is_no_number_fails_no_record_beside_it(log, wrong):
         assert [beside.result().offset, numpys.result().offset] == [0, 1]
 
 
+def test_rows_for_a_partition_of_numpy(log):
+    """As the keys of pandas' ``groupby`` are."""
+    with Producer(log, transactional_id="numpys") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        sent = producer.send_arrow("topic", pa.table({"value": [b"x", b"y"]}), partition=np.int64(0))
+        producer.commit_transaction()
+        assert sent.result(0) == [("topic", 0, 0, sent.result(0)[0].timestamp_ms, 2)]
+
+
 @pytest.mark.parametrize("wrong", [5, b"topic"], ids=repr)
 def test_a_name_that_is_no_text(log, wrong):
     admin = Admin(log)

@@ -177,7 +177,7 @@ MUTANTS = (
     Mutant(
         "overwritten-after-an-append",
         _FRAMES,
-        "            if overwrite and topic in self._appended:",
+        "            if overwrite and topic in self._written:",
         "            if False:",
         "rows of a transaction are lost as it overwrites its own topic",
         _of_frames("not_overwritten"),
@@ -193,8 +193,9 @@ MUTANTS = (
     Mutant(
         "overwritten-before-it-is-staged",
         _FRAMES,
-        "            self._appended.add(topic)\n",
-        "            self._appended.add(topic)\n            self._overwritten += [topic] * overwrite\n",
+        "        messages = stage(frame, sink_options, target)\n",
+        "        self._overwritten += [sink_options.topic or ''] * overwrite\n"
+        "        messages = stage(frame, sink_options, target)\n",
         "a frame that failed, and whose error was caught, has emptied its topic",
         _of_frames("overwrites_nothing"),
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 
 import pytest
@@ -69,6 +70,14 @@ def test_what_is_there_is_read_once(read):
     assert rows(source, start, end) == expected(0, 10)
     assert source.latestOffset(end, ALL) == end
     assert rows(read(), move(end, 3), move(end, 7)) == expected(3, 7)
+
+
+def test_a_copy_for_the_tasks_has_no_log(read):
+    """It had the driver's, opened again, which is not the one that this run has opened."""
+    source = read()
+    end = source.latestOffset(began(source), ALL)
+    copy = pickle.loads(pickle.dumps(source))
+    assert copy.latestOffset(end, ALL) == end
 
 
 def test_a_checkpoint_of_another_log(read):

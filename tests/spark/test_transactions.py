@@ -14,8 +14,14 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as sf
 
-from spark_eos import BatchTransaction, MicroBatchTransaction
-from spark_eos.errors import ConfigError, IllegalStateError, ProducerFencedError, SchemaMismatchError
+from spark_eos import Admin, BatchTransaction, MicroBatchTransaction
+from spark_eos.errors import (
+    ConfigError,
+    IllegalStateError,
+    ProducerFencedError,
+    SchemaMismatchError,
+    UnknownTopicOrPartitionError,
+)
 from spark_eos.log.time_travel import earliest, replay
 from spark_eos.protocol.actions import AppendBatches, CommitMicroBatch, SetAppVersion
 from spark_eos.spark.start import start_query
@@ -386,6 +392,40 @@ def test_a_frame_that_failed_overwrites_nothing(bench):
             )
         transaction.write(Frame(SimpleNamespace(patiently=lambda call: call()), ["a"], [0], {}), "other")
     assert (bench.values("out"), bench.values("other")) == (["kept"], ["a"])
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_frame_that_failed_is_written_again(bench, mode):
+    """It was refused, as if its rows were there."""
+    bench.produce("out", ["old"])
+
+    def fails(_):
+        raise RuntimeError("a task failed")
+
+    with BatchTransaction(bench.url) as transaction:
+        with pytest.raises(RuntimeError, match="a task failed"):
+            transaction.write(Frame(SimpleNamespace(patiently=fails), ["new"], [0], {}), "out", mode=mode)
+        transaction.write(
+            Frame(SimpleNamespace(patiently=lambda call: call()), ["a"], [0], {}), "out", mode="overwrite"
+        )
+    assert bench.values("out") == ["a"]
+
+
+def test_rows_of_a_topic_do_not_go_into_its_successor(bench):
+    """They did if the same transaction had rows for that, too."""
+    frame = Frame(SimpleNamespace(patiently=lambda call: call()), ["a"], [0], {})
+    admin = Admin(bench.url)
+
+    def write():
+        with BatchTransaction(bench.url) as transaction:
+            transaction.write(frame, "out")
+            admin.delete_topic("out")
+            admin.create_topic("out")
+            transaction.write(frame, "out")
+
+    with pytest.raises(UnknownTopicOrPartitionError, match="was deleted and created again"):
+        write()
+    assert bench.values("out") == []
 
 
 class Slow:

@@ -22,7 +22,7 @@ from spark_eos.clients.producer.transaction_states import ClientState
 from spark_eos.clients.producer.two_phase import no_transactions
 from spark_eos.clients.records import Header
 from spark_eos.clients.serialization import Serializers
-from spark_eos.clients.validation import as_bytes, check_headers, check_number
+from spark_eos.clients.validation import as_bytes, check_headers
 from spark_eos.config.compression import Compression
 from spark_eos.config.producer import PRODUCER, producer_config
 from spark_eos.errors import (
@@ -225,8 +225,6 @@ class ProducerBase(OfOneProcess, KafkasCalls):
                 metrics=self._metrics,
             )
             gathered.buffers[name] = buffer
-        if partition is not None:
-            check_number(partition)
         if partition is not None and not 0 <= partition < buffer.topic.partitions:
             newer = self._log().follow().topics.get(name)
             is_same = newer is not None and newer.topic_id == buffer.topic.topic_id

@@ -16,6 +16,7 @@ from spark_eos.clients.producer.record_buffer import WIDTH
 from spark_eos.clients.producer.transaction_states import ClientState
 from spark_eos.clients.records import Header, RecordMetadata
 from spark_eos.clients.validation import (
+    as_number,
     as_timestamp,
     check_function,
     check_headers,
@@ -177,6 +178,7 @@ class Producer(ProducerInformation):
                 partition is not None
                 and not (type(partition) is int and 0 <= partition < buffer.topic.partitions)
             ):
+                partition = None if partition is None else as_number(partition)
                 buffer = self._buffer(gathered, topic, partition)
             if timestamp_ms is not None and not (
                 type(timestamp_ms) is int and 0 <= timestamp_ms <= buffer.times.certain_ms
@@ -247,6 +249,7 @@ class Producer(ProducerInformation):
         [(0, 2)]
         """
         check_rows(rows)
+        partition = None if partition is None else as_number(partition)
         with self._lock:
             gathered = self._gathered("send")
             buffer = self._buffer(gathered, topic, partition, columns=set(rows.schema.names))

@@ -10,6 +10,7 @@ from typing import Any
 from spark_eos.clients.consumer.consumer import Consumer
 from spark_eos.clients.opening import check_place
 from spark_eos.clients.records import ConsumerGroupMetadata, ConsumerRecord, OffsetAndTimestamp
+from spark_eos.errors import IllegalStateError
 from spark_eos.extensions.aio.calls import Calls
 from spark_eos.extensions.aio.partitions import AIOPartitions
 from spark_eos.log.log import Log
@@ -79,7 +80,12 @@ class AIOConsumer(AIOPartitions):
     async def __anext__(self) -> ConsumerRecord:
         if self._calls is None:
             raise StopAsyncIteration
-        return await self.getone()
+        try:
+            return await self.getone()
+        except IllegalStateError:
+            if self._calls is None:  # Another task has stopped it meanwhile.
+                raise StopAsyncIteration from None
+            raise
 
     async def start(self) -> None:
         """Open the log. All other calls come after it."""
@@ -89,20 +95,14 @@ class AIOConsumer(AIOPartitions):
                 await calls.make(self._start)
             except BaseException:
                 self._calls = None
-                calls.begin(self._close).add_done_callback(
-                    lambda closing: closing.cancelled() or closing.exception()
-                )
-                calls.end()
+                calls.last(self._close)
                 raise
 
     async def stop(self) -> None:
         """Commit the positions if ``enable.auto.commit`` is on, and leave the group."""
         calls, self._calls = self._calls, None
         if calls is not None:
-            try:
-                await calls.make(self._close)
-            finally:
-                calls.end()
+            await calls.end(self._close)
 
     # -- Records ----------------------------------------------------------------------------------------
 

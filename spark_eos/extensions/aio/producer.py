@@ -89,23 +89,14 @@ class AIOProducer(KafkasCalls):
             raise IllegalStateError("the producer was stopped: make a new one")
         if self._calls is None:
             self._calls = Calls("eoslog-aio-producer")
-        if self._is_transactional and not self._has_id:
-            self._has_id = True
-            try:
-                await self._calls.make(lambda: self._producer.init_transactions(keep_prepared_transaction))
-            except BaseException:
-                self._has_id = False  # The next start asks for it again.
-                raise
+        if self._is_transactional:
+            await self._calls.make(lambda: self._take_over(keep_prepared_transaction))
 
     async def stop(self) -> None:
         """Send the records that wait, abort the open transaction, and end."""
         calls, self._calls, self._stopped = self._calls, None, True
         if calls is not None:
-            try:
-                # It is made also if the task is cancelled while it waits: there is no second one.
-                await asyncio.shield(calls.begin(self._producer.close))
-            finally:
-                calls.end()
+            await calls.end(self._producer.close)
 
     async def send(
         self,
@@ -228,6 +219,12 @@ class AIOProducer(KafkasCalls):
         return self._producer.metrics()
 
     # -- Inside -----------------------------------------------------------------------------------------
+
+    def _take_over(self, keep_prepared: bool) -> None:
+        """Once. A start that was cancelled may have done it."""
+        if not self._has_id:
+            self._producer.init_transactions(keep_prepared)
+            self._has_id = True
 
     def _abort_if_open(self) -> None:
         transactions = self._producer._transactions  # noqa: SLF001

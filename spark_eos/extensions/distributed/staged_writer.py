@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -170,9 +170,11 @@ class StagedWriter(OfOneProcess):
         SchemaMismatchError
             The columns do not fit the topic.
         UnknownTopicOrPartitionError, InvalidRecordError, InvalidTimestampError
-            As `Producer.send_arrow`. The writer goes on without these rows.
+            As `Producer.send_arrow`. The writer goes on without these rows, unless other mappings
+            of the same call came before.
         AbortableError
-            Rows are missing after an earlier error of the store: run the task again.
+            Rows are missing after an earlier error of the store, or of a call that had given some of its mappings: run
+            the task again.
         IllegalStateError
             The writer has ended.
         """
@@ -196,12 +198,25 @@ class StagedWriter(OfOneProcess):
         if isinstance(rows, pa.Table | pa.RecordBatch):
             self._send_arrow(topic, rows, partition)
             return
-        records = iter(rows)
+        count = 0
+        try:
+            for taken in self._write_records(topic, iter(rows), partition):
+                count += taken
+        except BaseException as error:
+            if count:
+                self._producer.lacks_rows(topic, count, error)
+            raise
+
+    def _write_records(
+        self, topic: str, records: Iterator[Mapping[str, Any]], partition: int | None
+    ) -> Iterator[int]:
+        """How many records were taken, as they are."""
         schema = schema_of(self._producer.topic(topic))
         if schema is None:
             for record in records:
                 self._check_names(topic, record, _FIELDS)
                 self.send(topic, **{"partition": partition, **record})
+                yield 1
             return
         names = frozenset(schema.names)
         while block := [*islice(records, _RECORDS)]:
@@ -214,6 +229,7 @@ class StagedWriter(OfOneProcess):
                     f"records do not fit the columns of topic {topic!r}: {error}"
                 ) from error
             self._send_arrow(topic, table, partition)
+            yield len(block)
 
     def send(
         self,

@@ -45,6 +45,16 @@ class StagingProducer(Producer):
         if failure is not None:
             raise failure
 
+    def lacks_rows(self, topic: str, count: int, error: BaseException) -> None:
+        """A call has given some rows, and then ``error``: what was staged of it must not be committed."""
+        with self._lock:
+            self._staging.fail(
+                AbortableError(
+                    f"a write to topic {topic!r} ended with an error after {count} of its rows "
+                    f"({type(error).__name__}: {error})"
+                )
+            )
+
     def topic(self, name: str) -> Topic:
         """The topic, created if it is missing and may be."""
         return self._topic(name, None)

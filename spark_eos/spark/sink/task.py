@@ -49,10 +49,13 @@ class TaskMessage(WriterCommitMessage):
 def collect(
     messages: list[WriterCommitMessage | None],
 ) -> tuple[tuple[tuple[str, str], ...], tuple[StagedFile, ...]]:
-    """All topics and files of a write, in task order: rows of one partition keep the order they had."""
+    """All topics and files of a write, in task order: rows of one partition keep the order they had.
+
+    A topic that was created again while the tasks ran is there twice, which the rules refuse.
+    """
     task_messages = [message for message in messages if isinstance(message, TaskMessage)]
-    topics = {name: topic_id for message in task_messages for name, topic_id in message.topics.items()}
-    return tuple(sorted(topics.items())), tuple(file for message in task_messages for file in message.files)
+    topics = {pair for message in task_messages for pair in message.topics.items()}
+    return tuple(sorted(topics)), tuple(file for message in task_messages for file in message.files)
 
 
 def appended_rows(results: tuple[Any, ...]) -> bool:

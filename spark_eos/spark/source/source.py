@@ -90,7 +90,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         """Tasks only read, and what the driver knows of the log is not theirs."""
-        return {**vars(self), "_known": None}
+        return {**vars(self), "_opened_log": None}
 
     # -- what Spark asks of the driver's copy -------------------------------------------------------
 

@@ -59,7 +59,7 @@ class FrameTransaction(ABC):
                 )
         self._options = parse_sink(self._raw_options, streaming=streaming)
         self._messages: list[TaskMessage] = []
-        self._appended: set[str] = set()
+        self._written: set[str] = set()
         self._overwritten: list[str] = []
         self._lock = threading.Lock()
         self._is_open = False
@@ -143,15 +143,15 @@ class FrameTransaction(ABC):
         if self._repeats:
             return
         target = prepare(sink_options, frame.schema, overwrite=overwrite)
-        if sink_options.topic is not None:
-            self._check_mode(sink_options.topic, overwrite=overwrite)
+        self._check_mode(sink_options.topic, overwrite=overwrite)
         messages = stage(frame, sink_options, target)
         with self._lock:
             if self._is_open:
+                # Not before: a caller may catch the error of a frame that failed, and go on.
                 self._messages += messages
-                if overwrite and sink_options.topic is not None:
-                    # Not before: a caller may catch the error of a frame that failed, and go on.
-                    self._overwritten.append(sink_options.topic)
+                if sink_options.topic is not None:
+                    self._written.add(sink_options.topic)
+                    self._overwritten += [sink_options.topic] * overwrite
                 return
         self._discard(messages)
         raise IllegalStateError(
@@ -231,14 +231,13 @@ class FrameTransaction(ABC):
         topic_option = {} if topic is None else {"topic": topic}
         return {**transaction_options, **own, **topic_option}
 
-    def _check_mode(self, topic: str, *, overwrite: bool) -> None:
+    def _check_mode(self, topic: str | None, *, overwrite: bool) -> None:
         with self._lock:
-            if overwrite and topic in self._appended:
+            if overwrite and topic in self._written:
                 raise ConfigError(
                     f"topic {topic!r} is overwritten after rows were written to it in the same transaction: they would "
                     "be lost. Overwrite it first, then append"
                 )
-            self._appended.add(topic)
 
 
 def texts(options: Mapping[str, object] | None) -> dict[str, str]:

@@ -237,6 +237,120 @@ def test_cancelled_reads_pass_no_record_over(slow, call):
     assert asyncio.run(main()) == values
 
 
+async def until(reached):
+    for _ in range(3000):
+        if reached():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(reached)
+
+
+def finish_calls(consumer):
+    """The calls that were begun are made, and the event loop has not heard of it."""
+    consumer._calls._pool.submit(lambda: None).result(30)
+
+
+def test_cancelled_reads_of_several_tasks_pass_no_record_over(slow):
+    """The second one was undone in place of the first one."""
+    fill(slow.log, b"0", b"1", b"2")
+
+    async def main():
+        async with reader(slow.log) as consumer:
+            await consumer.assign([T0])
+            tasks = [asyncio.create_task(consumer.getone()) for _ in range(2)]
+            await asyncio.sleep(0)
+            finish_calls(consumer)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            return await consumer.position(T0), (await consumer.getone()).value
+
+    assert asyncio.run(main()) == (0, b"0")
+
+
+def test_a_stop_commits_no_record_that_a_cancelled_task_has_not_got(slow):
+    fill(slow.log, b"0")
+
+    async def main():
+        consumer = reader(slow.log, group_id="g")
+        await consumer.start()
+        await consumer.assign([T0])
+        task = asyncio.create_task(consumer.getone())
+        await asyncio.sleep(0)
+        finish_calls(consumer)
+        task.cancel()
+        await consumer.stop()
+
+    asyncio.run(main())
+    with Consumer(slow.log, group_id="g") as consumer:
+        assert not consumer.committed(T0)
+
+
+@pytest.mark.parametrize("reads", [False, True], ids=["idle", "reading"])
+def test_a_stop_of_a_consumer_that_is_cancelled_leaves_the_group(slow, reads):
+    """It stayed a member, with signs of life, until the process ended."""
+
+    async def main():
+        consumer = reader(slow.log, group_id="g")
+        await consumer.start()
+        await consumer.subscribe(["t"])
+        await consumer.getmany()
+        gate = threading.Event()
+        consumer._calls.begin(lambda: gate.wait(30))
+        if reads:
+            asyncio.create_task(consumer.getmany()).add_done_callback(lambda read: read.exception())
+            await asyncio.sleep(0)
+        stop = asyncio.create_task(consumer.stop())
+        await asyncio.sleep(0.01)
+        await cancelled(stop)
+        gate.set()
+        await until(lambda: consumer._made._closed)
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+    assert not Admin(slow.log).describe_group("g").members
+
+
+def test_a_call_that_waits_for_another_one_ends_with_the_client(slow):
+    async def main():
+        consumer = reader(slow.log)
+        await consumer.start()
+        await consumer.assign([T0])
+        first = asyncio.create_task(consumer.topics())
+        await asyncio.sleep(0)
+        stop = asyncio.create_task(consumer.stop())
+        waiting = asyncio.ensure_future(consumer._make(lambda: None))
+        await stop
+        assert await first == {"t"}
+        with pytest.raises(IllegalStateError, match="stopped"):
+            await waiting
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_an_iteration_ends_where_another_task_stops_the_consumer(slow):
+    """In a quiet time, too."""
+    fill(slow.log, b"0")
+
+    async def main():
+        consumer = reader(slow.log)
+        await consumer.start()
+        await consumer.assign([T0])
+        seen = []
+
+        async def read():
+            async for record in consumer:
+                seen.append(record.value)  # noqa: PERF401
+
+        reading = asyncio.create_task(read())
+        await until(lambda: seen)
+        await asyncio.sleep(0.05)
+        await consumer.stop()
+        await reading
+        return seen
+
+    assert asyncio.run(asyncio.wait_for(main(), 30)) == [b"0"]
+
+
 def test_a_cancelled_commit_is_made_whole_or_not_at_all(slow):
     fill(slow.log, b"0", b"1")
 
@@ -282,6 +396,23 @@ def test_a_start_that_failed_is_made_again(slow):
         slow.store.inject(Fault.LOST, "create", "_log/*")
         with pytest.raises(CommitOutcomeUnknownError):
             await producer.start()
+        async with producer, producer.transaction():
+            await producer.send("t", b"0")
+
+    asyncio.run(main())
+    assert slow.values() == [b"0"]
+
+
+def test_a_start_that_was_cancelled_is_made_again(slow):
+    """It had taken the id over, which is done once."""
+
+    async def main():
+        producer = AIOProducer(slow.log, transactional_id="t")
+        slow.hold()
+        starting = asyncio.create_task(producer.start())
+        await slow.held()
+        await cancelled(starting)
+        slow.gate.set()
         async with producer, producer.transaction():
             await producer.send("t", b"0")
 

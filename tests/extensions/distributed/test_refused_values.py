@@ -13,7 +13,13 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import DistributedTransaction, StagedReceipt, StagedWriter, TransactionToken
-from spark_eos.errors import ConfigError, InvalidRecordError, InvalidRequestError, StoreUnavailableError
+from spark_eos.errors import (
+    AbortableError,
+    ConfigError,
+    InvalidRecordError,
+    InvalidRequestError,
+    StoreUnavailableError,
+)
 from tests.clients.test_keys_of_compacted_topics import NO_KEY, url, values  # noqa: F401  (a fixture)
 
 
@@ -66,6 +72,38 @@ def test_rows_that_are_no_records(url, rows):
         ),
     ):
         writer.write("t", rows)
+
+
+def fetched(error):
+    yield {"key": "k", "value": "1"}
+    if error is not None:
+        raise error
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        lambda: [{"key": "k", "value": "1"}, {"key": "k", "value": 5}],
+        lambda: fetched(ConnectionError("the database is gone")),
+    ],
+    ids=["refused", "failed"],
+)
+def test_the_first_rows_of_a_write_that_ended_with_an_error_are_in_no_receipt(url, rows):
+    """They were, where the program went on after the error."""
+    transaction = DistributedTransaction.begin(url, "job")
+    with (
+        pytest.raises(AbortableError, match=r"after 1 of its rows.*Run the task again") as failed,
+        StagedWriter(transaction.token, 0) as writer,
+        pytest.raises((InvalidRecordError, ConnectionError)),
+    ):
+        writer.write("t", rows())
+    assert "rows of task '0' are missing" in str(failed.value)
+    with StagedWriter(transaction.token, 0) as writer:
+        with pytest.raises(InvalidRecordError):
+            writer.write("t", [{"key": "k", "value": 5}])
+        writer.write("t", fetched(None))
+    transaction.commit([writer.receipt])
+    assert values(url) == [b"1"]
 
 
 def test_receipts_that_come_once_are_committed_by_the_next_call(url, monkeypatch):
