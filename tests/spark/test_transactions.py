@@ -379,6 +379,15 @@ def test_rows_of_the_same_transaction_are_not_overwritten(bench):
     assert bench.values("out") == ["a", "a"]
 
 
+def test_rows_that_name_their_topics_are_not_overwritten_either(spark, bench):
+    named = spark.createDataFrame([("out", b"a")], "topic string, value binary")
+    with BatchTransaction(bench.url) as transaction:
+        transaction.write(named)
+        with pytest.raises(ConfigError, match="topic 'out' is overwritten after rows were written to it"):
+            transaction.write(named.select("value"), "out", mode="overwrite")
+    assert bench.values("out") == ["a"]
+
+
 def test_a_frame_that_failed_overwrites_nothing(bench):
     bench.produce("out", ["kept"])
 

@@ -59,7 +59,6 @@ class FrameTransaction(ABC):
                 )
         self._options = parse_sink(self._raw_options, streaming=streaming)
         self._messages: list[TaskMessage] = []
-        self._written: set[str] = set()
         self._overwritten: list[str] = []
         self._lock = threading.Lock()
         self._is_open = False
@@ -143,16 +142,15 @@ class FrameTransaction(ABC):
         if self._repeats:
             return
         target = prepare(sink_options, frame.schema, overwrite=overwrite)
-        self._check_mode(sink_options.topic, overwrite=overwrite)
+        overwritten = [sink_options.topic] if overwrite and sink_options.topic is not None else []
+        self._check_not_written(overwritten)
         messages = stage(frame, sink_options, target)
-        with self._lock:
-            if self._is_open:
-                # Not before: a caller may catch the error of a frame that failed, and go on.
-                self._messages += messages
-                if sink_options.topic is not None:
-                    self._written.add(sink_options.topic)
-                    self._overwritten += [sink_options.topic] * overwrite
+        try:
+            if self._keep(messages, overwritten):
                 return
+        except ConfigError:
+            self._discard(messages)
+            raise
         self._discard(messages)
         raise IllegalStateError(
             "the with statement of the transaction ended before this write() had: nothing of it is committed, and what "
@@ -231,9 +229,21 @@ class FrameTransaction(ABC):
         topic_option = {} if topic is None else {"topic": topic}
         return {**transaction_options, **own, **topic_option}
 
-    def _check_mode(self, topic: str | None, *, overwrite: bool) -> None:
+    def _keep(self, messages: list[TaskMessage], overwritten: list[str]) -> bool:
+        """Whether the transaction is still open for them."""
         with self._lock:
-            if overwrite and topic in self._written:
+            if not self._is_open:
+                return False
+            self._check_not_written(overwritten)  # Another thread may have written to it meanwhile.
+            # Not before: a caller may catch the error of a frame that failed, and go on.
+            self._messages += messages
+            self._overwritten += overwritten
+            return True
+
+    def _check_not_written(self, overwritten: list[str]) -> None:
+        written = {name for message in self._messages for name in message.topics}
+        for topic in overwritten:
+            if topic in written:
                 raise ConfigError(
                     f"topic {topic!r} is overwritten after rows were written to it in the same transaction: they would "
                     "be lost. Overwrite it first, then append"
