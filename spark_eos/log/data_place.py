@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -67,7 +68,7 @@ def check_apart(source: Store, target: Store, role: str = "copy", of: str = "log
     """Raise `ConfigError` if one of the places lies in the other; ``role`` is to be at ``target``, of what is there."""
     for place in _places(source):
         for target_place in _places(target):
-            if _lie_in_one_another(place, target_place):
+            if lie_in_one_another(place, target_place):
                 raise ConfigError(
                     f"the {role} {target_place} and the {of} {place} lie in one another: choose a folder or prefix "
                     "beside it"
@@ -81,14 +82,17 @@ def _places(store: Store) -> list[str]:
     return [store.url, *(url for url in (store.data_url, *before) if is_apart(url))]
 
 
-def _lie_in_one_another(first: str, second: str) -> bool:
-    inner, outer = (f"{_real(place).rstrip('/')}/" for place in (first, second))
+def lie_in_one_another(first: str, second: str) -> bool:
+    """Whether one of two folders or URLs is the other, or lies in it."""
+    inner, outer = as_compared(first), as_compared(second)
     return inner.startswith(outer) or outer.startswith(inner)
 
 
-def _real(place: str) -> str:
-    """A folder by its own path: a link may lead into the other place."""
-    return os.path.realpath(place) if place.startswith("/") else place
+def as_compared(place: str) -> str:
+    """A folder or URL as it is compared with another one, with a slash at its end: a link may lead into the other."""
+    path = re.sub("^file:(//(?=/))?", "", place)
+    real = os.path.realpath(path) if path.startswith("/") else re.sub("^s3[an]:", "s3:", path)
+    return f"{real.rstrip('/')}/"
 
 
 def check_place(settings: Settings, state: State, url: str) -> None:
@@ -159,7 +163,7 @@ def placing_entry(state: State, url: str, clock: Clock) -> list[tuple[str, pa.Bu
 def check_beside(data_url: str, store: Store) -> None:
     """Raise `ConfigError` if the place for data files lies in a place of the log, or around it."""
     for place in _places(store):
-        if _lie_in_one_another(data_url, place):
+        if lie_in_one_another(data_url, place):
             raise ConfigError(
                 f"data.url={data_url} and the log {place} lie in one another: choose a folder or prefix beside it"
             )

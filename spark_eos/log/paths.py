@@ -79,6 +79,12 @@ def segment_file(topic: str, topic_id: str, base_seq: int, unique: str, partitio
     return f"{segment_folder(topic, topic_id)}{partition}/{base_seq:020d}-{unique}.parquet"
 
 
+def is_data(name: str) -> bool:
+    """Whether it is where the log has data files; what else is below their folder is another log's, or none."""
+    _, *folders, _ = name.split("/")
+    return name.startswith(DATA) and (len(folders) == 1 or (len(folders) == 2 and folders[1].isdecimal()))
+
+
 def is_segment(name: str) -> bool:
     """Whether it is the name of a Parquet file of the log, and not of one that a table has for itself."""
     parts = name.split("/", 3)

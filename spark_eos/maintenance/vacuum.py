@@ -212,7 +212,7 @@ class Vacuum:
     def _below(self, floor: int, promised: dict[str, int], kept: dict[str, int]) -> Iterator[ObjectInfo]:
         """The data files that were staged below the floor. Those that are promised for a while yet go into ``kept``."""
         for info in self._listed_objects(paths.DATA):
-            if _is_below(info.name, floor):
+            if paths.is_data(info.name) and _is_below(info.name, floor):
                 yield info
         for info in self._listed_objects(paths.TABLES):
             # All else there belongs to the tables.

@@ -105,6 +105,17 @@ def in_use(log):
 # -- Data files ------------------------------------------------------------------------------------------
 
 
+def test_files_of_another_log_that_lies_among_the_data_files_stay(tmp_path):
+    """A place was mistyped: what looks like a data file there is referred to by the other one."""
+    log, inner = (created(PosixStore(str(tmp_path / place))) for place in ("log", "log/data/inner"))
+    append(inner, 1, 2)
+    left_behind(log, 1)
+    append(log, *range(10))
+    before = listed(inner, "data/")
+    assert now(log).run().objects["data"] == 1
+    assert listed(inner, "data/") == before
+
+
 def test_what_was_never_committed_goes(log):
     append(log, *range(30))
     used = files(log)

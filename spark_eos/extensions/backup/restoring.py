@@ -10,12 +10,13 @@ from spark_eos.extensions.backup.backing_up import Progress
 from spark_eos.extensions.backup.manifest import Backup
 from spark_eos.extensions.backup.repository import Repository
 from spark_eos.extensions.backup.view import BackupView
-from spark_eos.log.data_place import check_apart
+from spark_eos.log.data_place import check_apart, place_of_copy
 from spark_eos.log.log import Log
 from spark_eos.log.time_travel import entry_at_time, iso
 from spark_eos.maintenance.copying import Copied, copy_log
 from spark_eos.maintenance.verify.verify import Finding
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
+from spark_eos.storage.encrypted_files import as_stored
 
 Restored = Copied
 
@@ -48,7 +49,7 @@ def restore_log(
     if to_entry is not None and to_time_ms is not None:
         raise ConfigError("restore to an entry or to a time, not to both")
     # Deleting backups frees all in the repository that none of them needs.
-    check_apart(store, target, "restored log", "repository")
+    check_apart(store, as_stored(target).with_data(place_of_copy(target)), "restored log", "repository")
     opened = Repository.open(store)
     source = _choose(opened, backup, to_entry, to_time_ms)
     manifest = opened.load(source.id)

@@ -13,7 +13,7 @@ from spark_eos.extensions.tables.stamps import ICEBERG
 from spark_eos.extensions.tables.target import Target
 from spark_eos.extensions.tables.targets import location_of, open_targets
 from spark_eos.extensions.tables.values.decoded import columns_of
-from spark_eos.log.data_place import check_apart
+from spark_eos.log.data_place import check_apart, lie_in_one_another
 from spark_eos.log.log import Log
 from spark_eos.log.topics import topic_of
 from spark_eos.protocol.actions import CreatePublication
@@ -164,6 +164,7 @@ class Tables(AdminBase):
             target = targets[topic.name]
             if is_copied(trial):
                 check_apart(log.store, target.files_store(), "table")
+                _check_beside_tables(log, name, location_of(log, trial, topic.name, topic.topic_id))
             target.check_schema(columns_of(trial, topic))
         log.commit(lambda _: (action,), writer="tables")
 
@@ -309,6 +310,18 @@ class Tables(AdminBase):
 
     def _targets(self, log: Log, publication: Publication) -> Mapping[str, Target]:
         return open_targets(log, publication, self._settings)
+
+
+def _check_beside_tables(log: Log, name: str, place: str) -> None:
+    """Raise `InvalidRequestError` if a table of a publication is there, in it or around it."""
+    for publication in log.state.publications.values():
+        for topic, topic_id in publication.topics if is_copied(publication) else ():
+            other = location_of(log, publication, topic, topic_id)
+            if lie_in_one_another(place, other):
+                raise InvalidRequestError(
+                    f"publication {name!r}: the table {place} would be at the same place as {other}, of publication "
+                    f"{publication.name!r}, in it or around it: choose another location"
+                )
 
 
 def _tables(log: Log, publication: Publication) -> list[Table]:

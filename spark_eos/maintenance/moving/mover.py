@@ -321,7 +321,7 @@ class DataMover:
         prefix = at_place(at, folder, new=False)
         for info in self._log.store.list(prefix):
             name = folder + info.name.removeprefix(prefix)
-            if folder == paths.TABLES and not paths.is_segment(name):
+            if not (paths.is_data(name) or paths.is_segment(name)):
                 continue
             try:
                 if staged_at(name) <= at:

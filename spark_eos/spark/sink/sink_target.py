@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -22,7 +20,7 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
 )
 from spark_eos.log.data.task_io import TaskStorage
-from spark_eos.log.data_place import data_place
+from spark_eos.log.data_place import as_compared, data_place
 from spark_eos.log.log import Log
 from spark_eos.log.topics import (
     config_value,
@@ -97,7 +95,7 @@ def options_for(
 def check_checkpoint(options: SinkOptions) -> None:
     """Raise `ConfigError` if the sink cannot see the checkpoint that it needs, or vacuum takes it for the log's."""
     if options.checkpoint_location is not None:
-        log, location = _place(options.path), _place(options.checkpoint_location)
+        log, location = as_compared(options.path), as_compared(options.checkpoint_location)
         folder = location[len(log) :].partition("/")[0] if location.startswith(log) else ""
         if folder in _FOLDERS_OF_A_LOG:
             raise ConfigError(
@@ -112,14 +110,6 @@ def check_checkpoint(options: SinkOptions) -> None:
             "spark.sql.streaming.checkpointLocation cannot be seen by Python sinks), or choose "
             "processing.guarantee=at_least_once"
         )
-
-
-def _place(url: str) -> str:
-    """A folder or URL as it is compared with another one: with a slash at its end."""
-    path = re.sub("^file:(//(?=/))?", "", url)
-    return (os.path.realpath(path) if path.startswith("/") else re.sub("^s3[an]:", "s3:", path)).rstrip(
-        "/"
-    ) + "/"
 
 
 def prepare(options: SinkOptions, schema: StructType, *, overwrite: bool, max_age_s: float = 0.0) -> Target:

@@ -32,7 +32,7 @@ from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.maintenance.verify.verify import verify
 from spark_eos.monitoring.status import status_of
-from spark_eos.storage import MemoryStore
+from spark_eos.storage import MemoryStore, Settings
 from spark_eos.testing import Fault, FaultyStore
 from tests.crashpoints.test_maintenance import Interrupted
 from tests.log.fakes import Waiting
@@ -392,11 +392,14 @@ def test_no_log_is_restored_into_the_repository(tmp_path):
     log, repository = Log.create(str(tmp_path / "log")), tmp_path / "repository"
     backup_log(log.store, repository)
     (tmp_path / "link").symlink_to(repository)
+    refused = r"the restored log .* and the repository .* lie in one another"
     for place in (repository / "objects" / "restored", tmp_path / "link" / "restored", tmp_path):
-        with pytest.raises(
-            ConfigError, match=r"the restored log .* and the repository .* lie in one another"
-        ):
+        with pytest.raises(ConfigError, match=refused):
             restore_log(repository, place)
+    for place in (repository / "objects", tmp_path / "link" / "data"):
+        with pytest.raises(ConfigError, match=refused):
+            restore_log(repository, tmp_path / "new", settings=Settings({"data.url": str(place)}))
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("make", [backup_log, lambda log, place: copy_log(log, place, print)])

@@ -11,6 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from spark_eos import Log
 from spark_eos.errors import (
     ConfigError,
+    InvalidRequestError,
     ProducerFencedError,
     SegmentsReplacedError,
     StoreUnavailableError,
@@ -47,6 +48,22 @@ def test_tables_with_copies_do_not_lie_in_the_log(world, tmp_path):
 
 
 # -- Tables of other programs -----------------------------------------------------------------------------
+
+
+def test_no_table_lies_at_the_place_of_one_in_it_or_around_it(world, tmp_path):
+    """One of the two would be cleaned up with the other one."""
+    lake = tmp_path / "lake"
+    world.tables.create("first", ["orders"], mode="copied", location=str(lake))
+    lake.mkdir()
+    (tmp_path / "link").symlink_to(lake)
+    before = world.log.follow().seq
+    for place in (f"file://{lake}", str(tmp_path / "link"), str(lake / "orders")):
+        with pytest.raises(
+            InvalidRequestError, match=r"at the same place as .*, of publication 'first', in it or"
+        ):
+            world.tables.create("second", ["orders"], mode="copied", location=place)
+    assert world.log.follow().seq == before
+    world.tables.create("second", ["events"], mode="copied", location=str(lake))
 
 
 @pytest.mark.parametrize("commits", [1, 3])
