@@ -43,7 +43,7 @@ from spark_eos.maintenance.segments.form import fits_parquet, form_of, is_sealed
 from spark_eos.maintenance.tails import SealedViews, is_past_segment_ms
 from spark_eos.maintenance.unreadable import Unreadable
 from spark_eos.protocol.index import Index, IndexPage, IndexRow, Kind
-from spark_eos.protocol.state import Partition, Topic
+from spark_eos.protocol.state import Partition, State, Topic
 from spark_eos.protocol.types import TopicPartition
 
 KEYS = 4_000_000
@@ -222,9 +222,9 @@ class Compactor:
 
     def _step(self, under_way: _Pass) -> Compacted | None:
         """Rewrite the next stretch, if anything changes in it. Keeps the pass if there are more."""
-        topic = self._log.state.topics.get(under_way.topic.name)
-        partition = self._partition(under_way)
-        if topic is None or partition is None:
+        topic, partition = under_way.topic, self._partition(under_way)
+        # The map has keys of the columns that were it when the pass began.
+        if partition is None or self._log.state.topics.get(topic.name) != topic:
             return None
         pages = self._stretch(under_way, topic, partition)
         if not pages:
@@ -273,7 +273,7 @@ class Compactor:
                 else:
                     after += self._rewrite(under_way, topic, row, stays, start, new, moved)
             written = new.finish()
-            new.commit("compact")
+            new.commit("compact", partial(_check_unaltered, topic))
         return Compacted(
             topic.name,
             number,
@@ -325,6 +325,12 @@ class Compactor:
             table = records.table if flags.all() else records.table.filter(pa.array(flags))
             new.take(row, Records(table, 0, records.offsets[flags]), label)
         return int(flags.sum())
+
+
+def _check_unaltered(topic: Topic, state: State) -> None:
+    """Raise `SegmentsReplacedError` if the topic may have other keys by now, or is not to be compacted any more."""
+    if state.topics.get(topic.name) != topic:
+        raise SegmentsReplacedError(f"topic {topic.name!r} was altered meanwhile; plan again")
 
 
 def _moved(rows: Sequence[IndexRow], row_stays: Sequence[_Stays | None], *, parquet: bool) -> set[str]:

@@ -5,7 +5,7 @@ Offsets stay. Those that have no record any more become holes of the batches aro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple
@@ -85,6 +85,13 @@ def has_moved(log: Log, key: PartitionKey, earlier: Partition) -> bool:
     if earlier.index.pages:
         newer = sealed_to(key, newer, earlier.index.pages[-1].next_offset)
     return not {*earlier.index.pages} <= {*newer.index.pages}
+
+
+Check = Callable[[State], None]
+
+
+def _no_check(_state: State) -> None:
+    """The rows are the same ones, whatever has happened to their topic."""
 
 
 class _Written(NamedTuple):
@@ -305,9 +312,9 @@ class Rewriter:
             tuple(staged.file.name for staged in self._staged),
         )
 
-    def commit(self, writer: str) -> State:
+    def commit(self, writer: str, check: Check = _no_check) -> State:
         """Put the new rows in place of the old. As `commit_all`."""
-        return commit_all(self._log, (self,), writer)
+        return commit_all(self._log, (self,), writer, check)
 
     def staged(self) -> tuple[StagedFile, ...]:
         """The files that are written, after `finish`."""
@@ -318,11 +325,12 @@ class Rewriter:
         self._is_over = True
 
 
-def commit_all(log: Log, rewriters: Sequence[Rewriter], writer: str) -> State:
+def commit_all(log: Log, rewriters: Sequence[Rewriter], writer: str, check: Check = _no_check) -> State:
     """Put the new rows of several rewriters in place of the old by one entry: all, or none of them.
 
-    Each of another partition. Raises `SegmentsReplacedError` if the old rows of one are gone already. After an error
-    no file is left but where it says that the outcome is not known.
+    Each of another partition. ``check`` raises if the state, to which they are applied, does not allow it. Raises
+    `SegmentsReplacedError` if the old rows of one are gone already. After an error no file is left but where it says
+    that the outcome is not known.
     """
     for rewriter in rewriters:
         rewriter.finish()
@@ -330,8 +338,13 @@ def commit_all(log: Log, rewriters: Sequence[Rewriter], writer: str) -> State:
     log.check_visible(tuple(staged for rewriter in rewriters for staged in rewriter.staged()))
     for rewriter in rewriters:  # From here on only a refusal says that the files have no reference.
         rewriter.hand_over()
+
+    def propose(state: State) -> tuple[ReplaceSegments, ...]:
+        check(state)
+        return actions
+
     try:
-        return log.commit(lambda _: actions, writer=writer).state
+        return log.commit(propose, writer=writer).state
     except CommitOutcomeUnknownError:
         raise
     except EosLogError:
