@@ -116,8 +116,7 @@ def copy_log(
     tell = progress or (lambda *_: None)
     check_apart(source, target)
     fixed = _fix(source)
-    source = data_place(fixed.state).of(source)
-    check_apart(source, target)
+    check_apart(data_place(fixed.state).of(source), target)
     if copy.encryption_key_id is not None and fixed.state.encrypted_at < 0:
         raise ConfigError(
             f"the log {source.url} is not encrypted, and a copy has its files as they are: leave out encryption.keys "
@@ -346,6 +345,7 @@ def _copy_content(source: Store, target: Store, fixed: _Fixed, tell: Progress) -
     """Copy what the state refers to, or a newer one does, where parts have been removed since; the state it was."""
     missed: set[str] = set()
     while True:
+        source = data_place(fixed.state).of(source)  # The data may be moved meanwhile.
         try:
             pages = IndexPageStore(source)
             for name in page_names(fixed.base, pages.load) if fixed.base is not None else ():

@@ -454,3 +454,21 @@ def test_a_consumer_that_is_open_all_the_time(url: str, tmp_path: Path) -> None:
             move(url, to)
             send(url, b"more")
             assert [one.value for one in consumer.poll(10_000)] == [b"more"]
+
+
+@pytest.mark.parametrize("close", [False, True])
+def test_a_log_whose_data_is_moved_while_it_is_copied(close: bool, url: str, tmp_path: Path) -> None:
+    def go_on() -> None:
+        move(url, tmp_path / "a")
+        send(url, b"three")
+
+    class Moving(WrappedStore):
+        def _call(self, operation: str, name: str, effect: Callable[[], T]) -> T:
+            if operation == "read" and name.startswith("data/") and not (tmp_path / "a").exists():
+                go_on()
+            return effect()
+
+    progress = until("data files", go_on) if close else None
+    source = PosixStore(url) if close else Moving(PosixStore(url))
+    copy_log(source, str(tmp_path / "copy"), print, close=close, progress=progress)
+    assert received(str(tmp_path / "copy")) == [b"one", b"two", b"three"]

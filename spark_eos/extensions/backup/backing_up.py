@@ -139,9 +139,8 @@ class _Work:
             file.name: file for file in manifest.files if sizes.get(file.object_name) == file.size
         }
         packs = all(sizes.get(pack.file.object_name) == pack.file.size for pack in manifest.packs)
-        whole = packs and all(file.name in stored_files for file in manifest.files if _is_snapshot(file.name))
         self._inside = manifest.inside
-        return (manifest if whole else None), stored_files
+        return (manifest if packs else None), stored_files
 
     def _copy(self, history: History) -> Manifest:
         load = _Pages(self._source, self._target, self._stored_files).load
@@ -243,10 +242,6 @@ class _Pages(IndexPageStore):
                 raise
         where = f"{self._repository.url}/{file.object_name}"
         return decode_page(self._repository.read(file.object_name), page, where)
-
-
-def _is_snapshot(name: str) -> bool:
-    return paths.snapshot_seq(name) is not None
 
 
 def _silent(_what: str, _done: int, _of: int) -> None:

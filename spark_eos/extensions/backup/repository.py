@@ -40,7 +40,7 @@ from spark_eos.extensions.backup.manifest import (
 )
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.maintenance.copying import is_there
-from spark_eos.storage import Data, Store
+from spark_eos.storage import PROBES, Data, Store
 from spark_eos.storage.probe import probe
 
 MARK = "repository.json"
@@ -107,7 +107,8 @@ class Repository:
     def open_or_create(store: Store, log_id: str, clock: Clock) -> Repository:
         """The repository for a log, made in an empty place. Raises `LogExistsError` if it is that of another log."""
         if not is_there(store, MARK):
-            foreign_name = next((info.name for info in store.list("") if info.name[0] not in "_."), None)
+            own = (".", PROBES)
+            foreign_name = next((info.name for info in store.list("") if not info.name.startswith(own)), None)
             if foreign_name not in {None, MARK} and not is_there(store, MARK):
                 raise NotALogError(
                     f"{store.url} is no repository of backups, and not empty (it holds {foreign_name!r}): choose an "

@@ -16,10 +16,11 @@ from spark_eos.protocol.actions.declaration import Bounds, Clock, Field, declare
 from spark_eos.protocol.encoding.avro import LONG
 from spark_eos.protocol.packed_map import PackedMap
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.state import CommittedOffset, Member, Producer, State
+from spark_eos.protocol.state import AppVersion, CommittedOffset, Member, Producer, State
 from spark_eos.protocol.types import LATEST_MS, TrailNote
 
 _M = TypeVar("_M", Map[Any, Any], PackedMap[Any, Any])
+_U = TypeVar("_U", CommittedOffset, AppVersion)
 
 
 class ResetLogTime(NamedTuple):
@@ -39,7 +40,7 @@ def reset(state: State, action: ResetLogTime) -> tuple[State, None]:
             f"the log's time is {state.timestamp_ms} ms since 1970: it is not ahead of {now_ms}, and stays"
         )
     offsets = {
-        group: _mapped(of_group, lambda committed: _offset_until(committed, now_ms))
+        group: _mapped(of_group, lambda committed: _until(committed, now_ms))
         for group, of_group in state.offsets.items()
     }
     groups = {
@@ -57,6 +58,7 @@ def reset(state: State, action: ResetLogTime) -> tuple[State, None]:
         time_resets=state.time_resets + 1,
         producers=producers,
         offsets=Map(offsets),
+        app_versions=_mapped(state.app_versions, lambda version: _until(version, now_ms)),
     )
     trail = tuple(
         event._replace(timestamp_ms=min(event.timestamp_ms, now_ms), first_ms=min(event.first_ms, now_ms))
@@ -85,8 +87,8 @@ def _mapped(values: _M, change: Callable[[Any], Any]) -> _M:
     return values
 
 
-def _offset_until(committed: CommittedOffset, now_ms: int) -> CommittedOffset:
-    return replace(committed, timestamp_ms=now_ms) if committed.timestamp_ms > now_ms else committed
+def _until(used: _U, now_ms: int) -> _U:
+    return replace(used, timestamp_ms=now_ms) if used.timestamp_ms > now_ms else used
 
 
 def _member_until(member: Member, now_ms: int) -> Member:
@@ -94,7 +96,7 @@ def _member_until(member: Member, now_ms: int) -> Member:
 
 
 def _producer_until(producer: Producer, now_ms: int) -> Producer:
-    pending = _mapped(producer.pending, lambda committed: _offset_until(committed, now_ms))
+    pending = _mapped(producer.pending, lambda committed: _until(committed, now_ms))
     if max(producer.started_ms, producer.last_ms) <= now_ms and pending is producer.pending:
         return producer
     return replace(

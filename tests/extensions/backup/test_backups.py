@@ -356,6 +356,8 @@ def test_what_is_in_the_way_is_refused():
     photos.create("photos/one.jpg", b"x")
     with pytest.raises(NotALogError, match=r"not empty \(it holds 'photos/one\.jpg'\)"):
         backed_up(log, photos)
+    with pytest.raises(NotALogError, match=r"not empty \(it holds '_log/"):
+        backed_up(log, other.store)
     with pytest.raises(NotALogError, match="is no repository"):
         restored(MemoryStore())
     with pytest.raises(NotALogError, match="is not a log"):

@@ -103,6 +103,21 @@ def test_entry_0_is_not_kept_with_all_that_followed_it():
     assert all(pack.first + len(pack.sizes) > base for pack in packs[1:])
     restore_log(repository, back := MemoryStore())
     assert values(Log.open(back)) == values(log)
+    repository.delete(packs[0].file.object_name)  # Nothing else of it is read.
+    Increment(log, repository)
+    restore_log(repository, back := MemoryStore())
+    assert values(Log.open(back)) == values(log)
+
+
+def test_a_snapshot_of_another_history_is_not_backed_up():
+    """The folder of snapshots was put back from another copy of the log."""
+    log, other = created(MemoryStore()), created(MemoryStore(), b"b")
+    for one in (log, other):
+        append(one, *range(12))
+    name = max(info.name for info in log.store.list(paths.SNAPSHOTS))
+    log.store.overwrite(name, other.store.read(name))
+    backup_log(log.store, repository := MemoryStore(), clock=log.clock)
+    assert name not in _files(repository)
 
 
 def _files(repository):
