@@ -60,7 +60,7 @@ def world():
 
 def test_subscribe_and_assign_exclude_each_other(world):
     consumer = world.member("t")
-    with pytest.raises(IllegalStateError, match="subscribes, its group"):
+    with pytest.raises(IllegalStateError, match="this consumer subscribes, which assigns"):
         consumer.assign([T[0]])
     consumer.unsubscribe()
     assert consumer.subscription() == set()

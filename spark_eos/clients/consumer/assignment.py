@@ -164,7 +164,7 @@ class ConsumerAssignment(ConsumerBase):
         self._check_open("assign")
         if self._rebalance is not None or self._all_of is not None:
             raise IllegalStateError(
-                "this consumer subscribes, and so does not assign its partitions itself: call unsubscribe before assign"
+                "this consumer subscribes, which assigns its partitions: call unsubscribe before assign"
             )
         targets = as_partitions(partitions)
         state = self._log.follow()
