@@ -137,8 +137,11 @@ class KafkaConsumer(Consumer):
             raise ConfigError(
                 "subscribe with a listener needs group_id: without a group there is no rebalance"
             )
+        subscription = Subscription(topics, pattern)
+        if subscription:
+            self._check_not_by_hand()
         self.unsubscribe()
-        self._all_of = Subscription(topics, pattern) or None
+        self._all_of = subscription or None
 
     def subscription(self) -> set[str]:
         return super().subscription() if self._all_of is None else set(self._all_of.topics(self._log.state))

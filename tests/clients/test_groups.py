@@ -60,7 +60,7 @@ def world():
 
 def test_subscribe_and_assign_exclude_each_other(world):
     consumer = world.member("t")
-    with pytest.raises(IllegalStateError, match="subscribes, its group"):
+    with pytest.raises(IllegalStateError, match="this consumer subscribes, which assigns"):
         consumer.assign([T[0]])
     consumer.unsubscribe()
     assert consumer.subscription() == set()
@@ -253,6 +253,18 @@ def test_offsets_can_be_committed_while_partitions_are_revoked(world):
     two = world.member(enable_auto_commit=False)
     found = settle(two, one)
     assert sorted(values(found[0] + found[1])) == [4, 5, 6, 7, 8, 9]
+
+
+def test_reading_begins_where_the_listener_has_committed(world):
+    """It began where the group had been before."""
+    world.fill(partition=0, values=range(5))
+
+    class Skips:
+        def on_partitions_assigned(self, partitions):
+            consumer.commit({at: 3 for at in partitions if at == T[0]})
+
+    consumer = world.member(listener=Skips())
+    assert values(consumer.poll()) == [3, 4]
 
 
 def test_no_group_calls_inside_the_listener(world):

@@ -93,6 +93,25 @@ def test_a_consumer_without_a_group_reads_all_partitions(servers):
     assert [message.value for message in consumer] == [b"u"]
 
 
+def test_a_consumer_without_a_group_either_subscribes_or_assigns(servers):
+    """The next poll read what it had subscribed to, whatever was assigned."""
+    KafkaAdminClient(bootstrap_servers=servers).create_topics([NewTopic("orders", 2, 1)])
+    both = TopicPartition("orders", 0), TopicPartition("orders", 1)
+    consumer = KafkaConsumer("orders", bootstrap_servers=servers)
+    with pytest.raises(errors.IllegalStateError, match="call unsubscribe before assign"):
+        consumer.assign([both[0]])
+    consumer.unsubscribe()
+    consumer.assign([both[0]])
+    with pytest.raises(errors.IllegalStateError, match="call unsubscribe before subscribe"):
+        consumer.subscribe(["orders"])
+    consumer.poll()
+    assert consumer.assignment() == {both[0]}
+    consumer.subscribe([])
+    consumer.subscribe(["orders"])
+    consumer.poll()
+    assert consumer.assignment() == {*both}
+
+
 def test_a_poll_loop_that_commits_by_hand(servers):
     producer = KafkaProducer(bootstrap_servers=servers, value_serializer=JsonSerializer())
     for number in range(5):

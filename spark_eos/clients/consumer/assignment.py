@@ -94,11 +94,7 @@ class ConsumerAssignment(ConsumerBase):
         if not subscription:
             self.unsubscribe()
             return
-        self._all_of = None
-        if self._by_hand:
-            raise IllegalStateError(
-                "this consumer assigns its partitions itself: call unsubscribe before subscribe"
-            )
+        self._check_not_by_hand()
         if self._rebalance is None:
             self._rebalance = ConsumerCoordinator(self._log, self._settings, self._offsets, self._assigned)
         self._rebalance.subscription = self._offsets.subscription = subscription
@@ -166,9 +162,9 @@ class ConsumerAssignment(ConsumerBase):
         {TopicPartition(topic='orders', partition=0)}
         """
         self._check_open("assign")
-        if self._rebalance is not None:
+        if self._rebalance is not None or self._all_of is not None:
             raise IllegalStateError(
-                "this consumer subscribes, its group assigns its partitions: call unsubscribe before assign"
+                "this consumer subscribes, which assigns its partitions: call unsubscribe before assign"
             )
         targets = as_partitions(partitions)
         state = self._log.follow()
@@ -232,6 +228,12 @@ class ConsumerAssignment(ConsumerBase):
         """Read paused partitions again. As `Consumer.pause`."""
         for assigned in [self._assigned_at(at) for at in listed_partitions(partitions)]:
             assigned.paused = False
+
+    def _check_not_by_hand(self) -> None:
+        if self._by_hand:
+            raise IllegalStateError(
+                "this consumer assigns its partitions itself: call unsubscribe before subscribe"
+            )
 
     def _assign_all(self, state: State) -> None:
         """Read all partitions of the topics of a subscription without a group, new ones too."""

@@ -88,7 +88,8 @@ class ConsumerCoordinator:
             if current.generation == group.generation:
                 self._take(current, state)
                 self._settled_group = group
-                return state
+                state = self._log.state  # The listener may have committed where to begin.
+                continue
             self._revoke(self._going(group))
             try:
                 state = member.sync(group.generation)
