@@ -173,8 +173,8 @@ MUTANTS = (
     Mutant(
         "history-does-not-wait-for-an-entry",
         "spark_eos/extensions/ui/static/js/operations.js",
-        "self.live = until === null || answer.until < until;",
-        "self.live = until === null;",
+        "self.live = asked.until === null || answer.until < asked.until;",
+        "self.live = asked.until === null;",
         "the history stays at an older entry than the one that was asked for, which the server saw a moment later",
         ("tests/extensions/ui/test_browser.py",),
     ),

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from spark_eos.errors import (
@@ -41,7 +41,7 @@ from spark_eos.extensions.ui.areas.overview import overview, pulse
 from spark_eos.extensions.ui.files import login_page, static_routes
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Area, Question
-from spark_eos.extensions.ui.security import COOKIE, Access, Guard
+from spark_eos.extensions.ui.security import COOKIE, Access, Guard, redirect
 from spark_eos.extensions.ui.writes import groups as group_writes
 from spark_eos.extensions.ui.writes import produce
 from spark_eos.extensions.ui.writes import topics as topic_writes
@@ -202,15 +202,15 @@ class _Page:
         if cookie is None:
             await asyncio.sleep(_LOGIN_PAUSE_S)
             return login_page("This is not the token. It was printed when the page was started.", 401)
-        answer = RedirectResponse("/", 303)
+        answer = redirect(request, "/")
         # The page itself is served without TLS: that the browser uses it shows in the Origin, which a proxy passes on.
         secure = request.headers.get("origin", "").startswith("https://")
         answer.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=secure, path="/")
         return answer
 
-    async def show_login(self, _: Request) -> Response:
+    async def show_login(self, request: Request) -> Response:
         """The form, if a token is needed."""
-        return login_page("", 200) if self._access.needs_token else RedirectResponse("/", 303)
+        return login_page("", 200) if self._access.needs_token else redirect(request, "/")
 
     async def log_out(self, request: Request) -> Response:
         """The session ends."""

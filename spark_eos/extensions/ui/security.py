@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -191,7 +191,7 @@ class Guard:
             by_header = access.is_bearer(headers.get("authorization", ""))
             if not by_header and not access.is_session(session):
                 if path == "/" and request.method in {"GET", "HEAD"}:
-                    return RedirectResponse("/login", 303)
+                    return redirect(request, "/login")
                 return _refused(401, "log in first, or send the token as Authorization: Bearer TOKEN")
         else:
             session = ""
@@ -214,6 +214,12 @@ def _is_same_site(request: Request, headers: Headers) -> bool:
     if origin is None or is_link:
         return True
     return urlsplit(origin).netloc.casefold() == headers["host"].casefold()
+
+
+def redirect(request: Request, path: str) -> Response:
+    """To another page, for the same log. What is behind the # of an address the browser keeps."""
+    log = request.query_params.get("log")
+    return RedirectResponse(path if log is None else f"{path}?{urlencode({'log': log})}", 303)
 
 
 def _refused(status: int, reason: str) -> Response:

@@ -113,6 +113,16 @@ def test_a_spreadsheet_computes_nothing(log):
     assert found == [[str(at), f"'{one}", "-1"] for at, one in enumerate(FORMULAS)]
 
 
+def test_a_null_of_csv_is_no_empty_text(log):
+    Admin(log).create_topic("t", 1)
+    send(log, "t", b"", None, b'"', b"two\nlines")
+    ask = Asking(log)
+    text = saved(ask, "t", "csv", ["offset", "value"])["text"]
+    assert text == 'offset,value\r\n0,""\r\n1,\r\n2,""""\r\n3,"two\nlines"\r\n'
+    alone = saved(ask, "t", "csv", ["value"])["text"]
+    assert [*csv.reader(io.StringIO(alone, newline=""))][1:] == [[""], [""], ['"'], ["two\nlines"]]
+
+
 def test_hostile_text_stays_what_it_is(log):
     Admin(log).create_topic("t", 1)
     send(log, "t", HOSTILE.encode(), b'a,"b"\nc', b"\xff\x00", None)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -25,16 +23,18 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def as_csv(columns: Sequence[str], rows: Sequence[Row], _: pa.Table | None = None) -> str:
-    """As of RFC 4180, in UTF-8. A null is empty. Text that a spreadsheet would compute has a ' before it."""
-    out = io.StringIO(newline="")
-    writer = csv.writer(out)
-    writer.writerow([_harmless(name) for name in _column_names(columns)])
+    """As of RFC 4180, in UTF-8. A null is nothing, an empty text is ""; so is a null that is all of its line.
+
+    Text that a spreadsheet would compute has a ' before it.
+    """
+    lines = [[_quoted(_harmless(name)) for name in _column_names(columns)]]
     for row in rows:
         cells = [_cell(row, name) for name in columns]
-        writer.writerow(
-            ["" if cell["text"] is None else _harmless(cell["text"], cell["as"]) for cell in cells]
+        lines.append(
+            ["" if cell["text"] is None else _quoted(_harmless(cell["text"], cell["as"])) for cell in cells]
         )
-    return out.getvalue()
+    # Many programs pass over an empty line, and so over its record.
+    return "".join(f"{','.join(line) or _quoted('')}\r\n" for line in lines)
 
 
 def as_json_lines(columns: Sequence[str], rows: Sequence[Row], _: pa.Table | None = None) -> str:
@@ -132,6 +132,13 @@ def _harmless(text: str, kind: str = "text") -> str:
     # What is no text begins with a sign only if it is a number.
     text = text.replace("\0", "\ufffd")
     return f"'{text}" if kind != "value" and text.startswith(_FORMULA) else text
+
+
+def _quoted(text: str) -> str:
+    return text if text and not _SPECIAL.search(text) else '"' + text.replace('"', '""') + '"'
+
+
+_SPECIAL = re.compile('[",\r\n]')
 
 
 def _json(cell: Cell) -> str:

@@ -4,8 +4,15 @@ export const current = {log: 0};
 
 export async function begin() {
   const answer = await reached(() => fetch("/session"));
-  if (answer.status === 401) { location.assign("/login"); }
-  session = await answer.json();
+  if (answer.status === 401) {
+    location.assign(`/login${location.search}${location.hash}`);
+    await new Promise(() => {});  // Another page comes.
+  }
+  const now = await answer.json();
+  // Questions name a log by its number: it may be another one's by now.
+  if (session && JSON.stringify(now.logs) !== JSON.stringify(session.logs))
+    throw failure("The server of this page was started again with other logs, so nothing was asked or changed. Load the page again.");
+  session = now;
   return session;
 }
 

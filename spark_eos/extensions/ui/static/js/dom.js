@@ -112,6 +112,16 @@ export function field(label, name, attributes, choices) {
   return h("label", {for: id}, label, control);
 }
 
+// A form whose fields are what is asked for: a change of one asks anew, from the first row on.
+export function asking(asked, go, ...fields) {
+  const form = h("form", {class: "bar", role: "search", onsubmit: (event) => event.preventDefault(), oninput: (event) => {
+    asked[event.target.name] = event.target.value; asked.first = 0; go();
+  }}, fields);
+  for (const one of form.elements) one.value = asked[one.name];
+  return form;
+}
+
+export const LOADING = "Loading …";
 export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (text.endsWith(".") ? "" : ".");
 // A rate is measured to a few digits: more of them would only look exact.
 export function number(value) {

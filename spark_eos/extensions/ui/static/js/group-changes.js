@@ -1,6 +1,6 @@
 import {ask} from "./api.js";
 import {LOG, command} from "./commands.js";
-import {counted, field, h, number, put, sentence, table} from "./dom.js";
+import {LOADING, counted, field, h, number, put, sentence, table} from "./dom.js";
 import {change, saying} from "./writing.js";
 
 const WAYS = [["earliest", "the earliest"], ["latest", "the latest"], ["time", "the first at a time"], ["offset", "an offset"], ["shift", "shifted by"]];
@@ -14,7 +14,7 @@ export function groupChanges(context) {
   const asked = () => ({group, places: form.elements.places.value, way: form.elements.way.value, value: form.elements.value.value});
   async function show(event) {
     event.preventDefault();
-    put(plan);
+    put(plan, LOADING);
     try {
       const {rows} = await ask("group-plan", asked());
       const moved = rows.filter((row) => row.from !== row.to);

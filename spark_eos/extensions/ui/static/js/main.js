@@ -1,5 +1,5 @@
 import {begin, current, logOut} from "./api.js";
-import {duration, h, isLocal, moment, number, put, setLocal} from "./dom.js";
+import {LOADING, duration, h, isLocal, moment, number, put, sentence, setLocal} from "./dom.js";
 import * as operations from "./operations.js";
 import * as readers from "./readers.js";
 import * as topics from "./topics.js";
@@ -25,15 +25,16 @@ const LATE_MS = 30000;  // Longer than the server waits between two polls, and t
 // measured by a clock that is never set (performance.now).
 let heard = null, connected = true, problem = null, shownAt = null;
 const why = h("p", {role: "alert"}), since = h("p", {id: "age"}), stale = h("div", {id: "stale", hidden: true}, why, since);
-const loading = h("p", {role: "status", hidden: true}, "Loading …");
+const loading = h("p", {role: "status", hidden: true}, LOADING);
 
 function age() { return heard ? heard.age + performance.now() - heard.at : 0; }
 
 function judge() {
-  const reason = !connected ? "The connection to the server of this page is lost. It is tried again."
+  const found = !connected ? "The connection to the server of this page is lost. It is tried again."
     : heard?.error ? heard.error
     : age() > LATE_MS ? "The server of this page has not read the log for a while: the store does not answer, or the network is down."
     : problem;
+  const reason = found && sentence(found);
   const blank = shownAt === null;  // Nothing of this view was shown yet.
   stale.hidden = !reason;
   loading.hidden = !blank || Boolean(reason);
@@ -41,7 +42,7 @@ function judge() {
   if (why.textContent !== (reason || "")) why.textContent = reason || "";  // It is announced only if it changes.
   since.hidden = blank;
   if (!reason || blank) return;
-  const byUs = reason === problem || !heard, old = byUs ? performance.now() - shownAt : age();
+  const byUs = found === problem || !heard, old = byUs ? performance.now() - shownAt : age();
   since.textContent = `Not up to date: this is the log as it was at ${moment(byUs ? Date.now() - old : heard.read)}, ${duration(old)} ago.`;
 }
 setInterval(judge, 1000);
@@ -78,13 +79,31 @@ function choose() {
   return false;
 }
 
+// The parts of the address behind its #, or none that there is.
+function places() {
+  const hash = location.hash.replace(/^#\/?/, "");
+  try { return (hash || VIEWS[0][0]).split("/").map(decodeURIComponent); }
+  catch { return [hash]; }  // A % that begins no character.
+}
+
+// What a person has chosen stays with this place in the browser's history: a reload and the way back show it again. It is
+// in no address.
+function choosing(body) {
+  const was = history.state?.at === location.href ? history.state.chosen : {}, chosen = {};
+  return {asked: (name, fresh) => chosen[name] = {...fresh, ...was[name]}, keep() {
+    if (!body.isConnected) return;  // Another view is shown by now.
+    const now = {at: location.href, chosen};
+    if (JSON.stringify(now) !== JSON.stringify(history.state)) history.replaceState(now, "");
+  }};
+}
+
 function route() {
   if (!stream) return;
-  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const [name, ...rest] = places();
   if (name === "main") return;
-  const known = VIEWS.find((one) => one[0] === name) || (MORE[name] ? null : VIEWS[0]);
-  const make = known ? known[2] : MORE[name][0], section = known ? known[0] : MORE[name][1];
-  const title = known ? known[1] : rest[0];
+  const known = VIEWS.find((one) => one[0] === name), detail = rest[0] && Object.hasOwn(MORE, name) ? MORE[name] : null;
+  const make = known ? known[2] : detail?.[0] || nowhere, section = known ? known[0] : detail?.[1];
+  const title = known ? known[1] : detail ? rest[0] : "There is no such view";
   document.title = `${title} – ${current.name} – eoslog`;
   for (const link of document.querySelectorAll("#views a")) {
     if (link.dataset.view === section) link.setAttribute("aria-current", "page");
@@ -94,8 +113,14 @@ function route() {
   problem = shownAt = null;
   put(main, h("h1", {}, title), stale, body, loading);
   judge();
-  view = make(body, {name: rest[0], refresh: () => update(), session: current.session});
+  const {asked, keep} = choosing(body);
+  view = make(body, {name: rest[0], asked, keep, refresh: () => { keep(); update(); }, session: current.session});
   update();
+}
+
+function nowhere(root) {
+  put(root, h("p", {role: "alert"}, "The address of this page names none of its views. Choose one of them."));
+  return {update: () => {}};
 }
 
 function connect() {

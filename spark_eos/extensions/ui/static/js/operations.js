@@ -1,6 +1,6 @@
 import {ask} from "./api.js";
 import {LOG, command, typed} from "./commands.js";
-import {axes, bars, byServer, chart, counted, duration, field, h, inZone, moment, number, pager, put, sentence, size, table, tiles, time, typedTime, words} from "./dom.js";
+import {LOADING, asking, axes, bars, byServer, chart, counted, duration, field, h, inZone, moment, number, pager, put, sentence, size, table, tiles, time, typedTime, words} from "./dom.js";
 import {address} from "./topics.js";
 import {logSettings} from "./topic-changes.js";
 import {UNKNOWN, confirmed} from "./writing.js";
@@ -24,7 +24,7 @@ export function overview(root) {
 }
 
 export function transactions(root, context) {
-  const asked = {sort: "", first: 0};
+  const asked = context.asked("transactions", {sort: "", first: 0});
   const said = h("p", {role: "status", "aria-live": "polite", tabindex: "-1"}), rows = h("div", {}), others = h("div", {});
   put(root, said, rows, others);
   const updateProducers = producing(others, context);
@@ -76,11 +76,9 @@ export function transactions(root, context) {
 
 // All producers with a transactional id, below the open transactions, with what has fenced earlier ones.
 function producing(root, context) {
-  const asked = {filter: context.name || "", sort: "last", first: 0};
+  const asked = context.asked("producers", {filter: context.name || "", sort: "last", first: 0});
   const rows = h("div", {});
-  put(root, h("h2", {}, "Producers"), h("form", {class: "bar", role: "search", onsubmit: (event) => event.preventDefault(), oninput: (event) => {
-    asked[event.target.name] = event.target.value; asked.first = 0; context.refresh();
-  }}, field("Transactional id has", "filter", {type: "search", autocomplete: "off", value: asked.filter})), rows);
+  put(root, h("h2", {}, "Producers"), asking(asked, context.refresh, field("Transactional id has", "filter", {type: "search", autocomplete: "off"})), rows);
   const fenced = (one) => one.epoch === 0 ? "none" : one.fencings.length ? one.fencings.map((at) => h("div", {}, `${at.what} by `, writer(at), ` ${happened(at)}: ${at.text}`))
     : h("span", {class: "soft"}, "longer ago than the log tells");
   return async () => {
@@ -101,10 +99,8 @@ const happened = (at) => `${at.times > 1 ? `${number(at.times)} times since ${mo
 
 // What was done to the log; entries tell it too, as long as they are there.
 function audited(root, context) {
-  const asked = {filter: "", sort: "", first: 0}, rows = h("div", {});
-  put(root, h("h2", {}, "What was done"), h("form", {class: "bar", role: "search", onsubmit: (event) => event.preventDefault(), oninput: (event) => {
-    asked.filter = event.target.value; asked.first = 0; context.refresh();
-  }}, field("Name, writer or deed has", "filter", {type: "search", autocomplete: "off"})), rows);
+  const asked = context.asked("audit", {filter: "", sort: "", first: 0}), rows = h("div", {});
+  put(root, h("h2", {}, "What was done"), asking(asked, context.refresh, field("Name, writer or deed has", "filter", {type: "search", autocomplete: "off"})), rows);
   return async () => {
     const answer = await ask("audit", asked);
     put(rows, table(counted(answer.total, "event"), [
@@ -115,14 +111,15 @@ function audited(root, context) {
 }
 
 export function history(root, context) {
-  let until = null;
+  const asked = context.asked("history", {until: null});  // None: the newest.
   const over = h("div", {}), rows = h("div", {}), problem = h("p", {class: "error", role: "alert"});
-  const go = (entry) => { until = entry; context.refresh(); };
+  const go = (entry) => { asked.until = entry; context.refresh(); };
+  const wanted = () => asked.until === null ? {} : {until: asked.until};
   const form = h("form", {class: "bar", onsubmit: async (event) => {
     event.preventDefault();
     const place = form.elements.place.value.trim();
     problem.textContent = "";
-    try { until = place === "" ? null : /^\d{1,12}$/.test(place) ? Number(place) : (await ask("entry-at", {time: typedTime(place)})).entry; }
+    try { asked.until = place === "" ? null : /^\d{1,12}$/.test(place) ? Number(place) : (await ask("entry-at", {time: typedTime(place)})).entry; }
     catch (error) { problem.textContent = error.message; return; }
     context.refresh();
   }}, field("Entry or time", "place", {autocomplete: "off", placeholder: "newest"}), h("button", {type: "submit"}, "Go"));
@@ -130,13 +127,13 @@ export function history(root, context) {
   put(root, form, problem, over, rows, below);
   const audit = audited(below, context);
   const self = {live: true, async update() {
-    const answer = await ask("history", until === null ? {} : {until});
-    self.live = until === null || answer.until < until;  // The server may not have seen that entry yet.
+    const answer = await ask("history", wanted());
+    self.live = asked.until === null || answer.until < asked.until;  // The server may not have seen that entry yet.
     put(rows, h("p", {class: "soft"}, `Entries 0 to ${number(answer.newest)}. ` + (answer.oldest > 1 ? `Those from 1 to ${number(answer.oldest - 1)} are retired: a snapshot stands for them.` : "")),
       h("ol", {class: "line", "aria-label": "Entries, newest first"}, answer.rows.map(entry)),
-      h("div", {class: "row"}, h("button", {type: "button", "data-key": "newest", onclick: () => { until = null; context.refresh(); }}, "Newest"),
-        h("button", {type: "button", "data-key": "older", disabled: answer.first <= Math.max(answer.oldest, 0), onclick: () => { until = answer.first - 1; context.refresh(); }}, "Older")));
-    put(over, strip(await ask("strip", until === null ? {} : {until}), go));
+      h("div", {class: "row"}, h("button", {type: "button", "data-key": "newest", onclick: () => go(null)}, "Newest"),
+        h("button", {type: "button", "data-key": "older", disabled: answer.first <= Math.max(answer.oldest, 0), onclick: () => go(answer.first - 1)}, "Older")));
+    put(over, strip(await ask("strip", wanted()), go));
     await audit();
   }};
   return self;
@@ -173,6 +170,7 @@ function entry(one) {
     one.more ? h("div", {}, `and ${counted(one.more, "more request")}`) : null,
     h("details", {"data-key": `e${one.seq}`, ontoggle: async (event) => {
       if (!event.target.open || box.childNodes.length) return;
+      put(box, LOADING);
       try {
         const whole = await ask("entry", {entry: one.seq});
         put(box, whole.actions.map((action) => h("div", {}, h("b", {}, action.action), h("pre", {}, action.fields))));
@@ -181,7 +179,7 @@ function entry(one) {
 }
 
 export function storage(root, context) {
-  const asked = {sort: "", first: 0};
+  const asked = context.asked("storage", {sort: "", first: 0});
   return {live: true, async update() {
     const answer = await ask("storage", asked), count = answer.counted, running = count.state === "running";
     put(root, tiles([["Bytes of records", size(answer.bytes)], ["Batches", number(answer.batches)],
@@ -201,7 +199,7 @@ export function storage(root, context) {
 }
 
 export function publications(root, context) {
-  const asked = {sort: "", first: 0};
+  const asked = context.asked("publications", {sort: "", first: 0});
   return {live: true, async update() {
     const answer = await ask("publications", asked);
     put(root, answer.total ? table("Publications", [["Name", (one) => one.name, "", "name"], ["Format", (one) => one.format, "", "format"],

@@ -1,16 +1,14 @@
 import {ask} from "./api.js";
 import {typed} from "./commands.js";
-import {byServer, chart, duration, field, folded, h, inZone, number, pager, put, sentence, size, spark, table, tiles, time, words} from "./dom.js";
+import {asking, byServer, chart, duration, field, folded, h, inZone, number, pager, put, sentence, size, spark, table, tiles, time, words} from "./dom.js";
 import {groupChanges, removing} from "./group-changes.js";
 import {address} from "./topics.js";
 
 export function groups(root, context) {
-  const asked = {filter: "", kind: "all", sort: "lag", first: 0};
+  const asked = context.asked("groups", {filter: "", kind: "all", sort: "lag", first: 0});
   const rows = h("div", {});
-  put(root, h("form", {class: "bar", role: "search", onsubmit: (event) => event.preventDefault(), oninput: (event) => {
-    asked[event.target.name] = event.target.value; asked.first = 0; context.refresh();
-  }}, field("Name has", "filter", {type: "search", autocomplete: "off"}),
-  field("Show", "kind", {}, [["all", "groups and queries"], ["group", "groups"], ["query", "queries"]])), rows);
+  put(root, asking(asked, context.refresh, field("Name has", "filter", {type: "search", autocomplete: "off"}),
+    field("Show", "kind", {}, [["all", "groups and queries"], ["group", "groups"], ["query", "queries"]])), rows);
   return {live: true, async update() {
     const answer = await ask("groups", asked);
     put(rows, table(`Groups and queries: ${number(answer.total)}`, [
@@ -24,7 +22,7 @@ export function groups(root, context) {
 }
 
 const detail = (kind) => (root, context) => {
-  const asked = {[kind]: context.name, sort: "lag", first: 0}, shown = h("div", {});
+  const asked = context.asked(kind, {[kind]: context.name, sort: "lag", first: 0}), shown = h("div", {});
   const changes = kind === "group" ? groupChanges(context) : null;
   const remove = changes && context.session.writes ? removing(context, changes) : null;
   const batches = kind === "query" ? h("div", {}) : null;

@@ -1,13 +1,15 @@
 import {ask, current} from "./api.js";
-import {counted, field, folded, h, inZone, number, put, table, time, typedTime, zone} from "./dom.js";
+import {counted, field, folded, h, inZone, number, put, sentence, table, time, typedTime, zone} from "./dom.js";
 
 const MOST = 200;  // Rows that are shown while new ones come.
 
 // The records of a topic: a form, and what was found. `update` is called when the log has changed.
-export function records(topic, found) {
+export function records(context, found) {
+  const topic = context.name, kept = context.asked("records", {form: null, place: {}});
   // What was asked, the rows that are shown, and what the server said last; `live`: new ones are added on top.
   let asked = null, rows = [], said = null, live = false, busy = false;
-  let drawn = null;
+  let drawn = null, last = null;
+  const waiting = h("span", {role: "status"});
 
   function fieldsOf(form) {
     const data = new FormData(form), from = data.get("from"), place = String(data.get("place"));
@@ -22,13 +24,25 @@ export function records(topic, found) {
   async function load(fields, place = {}) {
     live = false;
     found.setAttribute("aria-live", "polite");
+    waiting.textContent = "Reading …";
+    kept.place = place;
+    context.keep();
+    const mine = last = {};
     try {
-      said = await ask("records", {...fields, ...place});
+      const answer = await ask("records", {...fields, ...place});
+      if (mine !== last) return;  // More was asked meanwhile, and that answer may have come before this one.
+      said = {...answer, ends: place.before ? null : answer.ends};  // On top of older ones new ones would leave a gap.
       asked = fields;
       rows = said.rows;
-      live = Boolean(said.ends) && !place.before;
+      live = Boolean(said.ends);
       draw();
-    } catch (error) { put(found, h("p", {class: "error", role: "alert"}, error.message)); }
+    } catch (error) { if (mine === last) fail(error); }
+    if (mine === last) waiting.textContent = "";
+  }
+  const fail = (error) => put(found, h("p", {class: "error", role: "alert"}, sentence(error.message)));
+  function read() {
+    kept.form = Object.fromEntries(new FormData(form));
+    load(fieldsOf(form));
   }
 
   // Only what came since is read. If that is more than a page, older ones are not lost: the next page has them.
@@ -62,25 +76,26 @@ export function records(topic, found) {
       h("details", {"data-key": "columns"}, h("summary", {"data-key": "columns"}, `Columns: ${chosen.length} of ${all.length}`),
         h("fieldset", {class: "row"}, h("legend", {}, "Columns that are shown"), all.map((one) => h("label", {},
           h("input", {type: "checkbox", checked: chosen.includes(one), "data-key": `c${one.id}`, onchange: (event) => { remember(one, event.target.checked); draw(); }}), ` ${one.name}`)))),
+      h("div", {class: "row", role: "group", "aria-label": "Records"},
+        newest && said.ends ? h("button", {type: "button", "data-key": "live", onclick: () => { live = !live; draw(); update(); }},
+          live ? "Pause" : "Go on live") : null,
+        [["csv", "CSV"], ["jsonl", "JSON Lines"], ["parquet", "Parquet"]].map(([format, name]) => h("button", {type: "button", "data-key": format, disabled: !rows.length, onclick: () => save(format, chosen)}, `Save as ${name}`)),
+        live ? h("span", {class: "soft"}, "New records appear on top.") : null, problem),
       table(`${counted(rows.length, "record")}, ${newest ? "the newest first" : "the oldest first"}${said.looked_at === null ? "" : `; ${number(said.looked_at)} looked at`}`,
         [...chosen.map((one) => [one.name, (row) => cell(one, row), one.kind, one.id, (row) => sortedBy(row, one.id)]), ["Record", (row) => h("button", {type: "button", "data-key": `r${row.partition}-${row.offset}`,
           "aria-label": `Open the record at offset ${row.offset} of partition ${row.partition}`, onclick: () => show(asked, row)}, "Open")]], rows),
-      h("div", {class: "row", role: "group", "aria-label": "Records"},
-        newest && said.ends ? h("button", {type: "button", "data-key": "live", "aria-pressed": String(live), onclick: () => { live = !live; draw(); update(); }},
-          live ? "Pause" : "Go on live") : null,
+      h("div", {class: "row", role: "group", "aria-label": "More records"},
         said.done ? null : h("button", {type: "button", "data-key": "more", onclick: () => load(asked, place())}, newest ? "Older ones" : "Next ones"),
-        newest ? h("button", {type: "button", "data-key": "newest", onclick: () => load(asked)}, "Newest") : null,
-        [["csv", "CSV"], ["jsonl", "JSON Lines"], ["parquet", "Parquet"]].map(([format, name]) => h("button", {type: "button", "data-key": format, disabled: !rows.length, onclick: () => save(format, chosen)}, `Save as ${name}`)),
-        live ? h("span", {class: "soft"}, "New records appear on top.") : null, problem));
+        newest ? h("button", {type: "button", "data-key": "newest", onclick: () => load(asked)}, "Newest") : null));
   }
 
   // Which columns a person has chosen, of this topic: in this browser alone.
-  const kept = `eoslog-columns ${current.session.logs[current.log].url} ${topic}`;
-  const choices = new Map(JSON.parse(localStorage.getItem(kept) || "[]"));
+  const columns = `eoslog-columns ${current.session.logs[current.log].url} ${topic}`;
+  const choices = new Map(JSON.parse(localStorage.getItem(columns) || "[]"));
   const chosenOf = (one) => choices.get(one.id) ?? one.shown;
   function remember(one, on) {
     choices.set(one.id, on);
-    localStorage.setItem(kept, JSON.stringify([...choices]));
+    localStorage.setItem(columns, JSON.stringify([...choices]));
   }
 
   const problem = h("span", {class: "error", role: "alert"});
@@ -93,10 +108,10 @@ export function records(topic, found) {
       const url = URL.createObjectURL(new Blob([data], {type: file.text === undefined ? "application/octet-stream" : "text/plain"}));
       h("a", {href: url, download: file.name}).click();
       setTimeout(() => URL.revokeObjectURL(url), 10000);
-    } catch (error) { problem.textContent = error.message; }
+    } catch (error) { problem.textContent = sentence(error.message); }
   }
 
-  const form = h("form", {class: "bar", onsubmit: (event) => { event.preventDefault(); load(fieldsOf(form)); }},
+  const form = h("form", {class: "bar", onsubmit: (event) => { event.preventDefault(); read(); }},
     field("Partition", "partition", {type: "number", min: "0", placeholder: "all"}),
     field("From", "from", {}, [["end", "the newest"], ["start", "the oldest"], ["offset", "offset"], ["time", "time"]]),
     field("Offset or time", "place", {autocomplete: "off", placeholder: "42 or 2026-11-21T16:30"}),
@@ -111,9 +126,13 @@ export function records(topic, found) {
         const answer = await ask("key-partition", {topic, key: form.elements.key.value});
         form.elements.partition.value = answer.partition;
         form.elements.from.value = "end";
-        load(fieldsOf(form));
-      } catch (error) { put(found, h("p", {class: "error", role: "alert"}, error.message)); }
-    }}, "Go to key"));
+        read();
+      } catch (error) { fail(error); }
+    }}, "Go to key"), waiting);
+  if (kept.form) {
+    for (const [name, value] of Object.entries(kept.form)) form.elements[name].value = value;
+    load(fieldsOf(form), kept.place);
+  }
   return {form, update};
 }
 
@@ -186,7 +205,7 @@ async function show(fields, row) {
 }
 
 function text(shown) {
-  if (shown.text === null) return h("span", {class: "soft"}, "null");
+  if (!shown.text) return h("span", {class: "soft"}, shown.text === null ? "null" : "empty");
   return h("span", {}, h("code", {}, shown.text, shown.cut ? " …" : ""),
     shown.problem ? h("span", {class: "warn"}, ` (${shown.problem})`) : ["text", "value"].includes(shown.as) ? null : h("span", {class: "soft"}, ` ${shown.as}`));
 }

@@ -1,5 +1,5 @@
 import {ask} from "./api.js";
-import {counted, field, h, number, put, sentence, table} from "./dom.js";
+import {LOADING, counted, field, h, number, put, sentence, table} from "./dom.js";
 import {change, saying} from "./writing.js";
 
 const danger = (text, onclick) => h("button", {type: "button", class: "danger", onclick}, text);
@@ -79,6 +79,7 @@ export function logSettings(context) {
 function setting(context, said, asked, named) {
   const shown = h("div", {});
   async function load() {
+    if (!shown.childNodes.length) put(shown, LOADING);
     try { put(shown, table(asked.topic ? `Settings of ${asked.topic}` : "Settings of the log", columns, (await ask("settings", asked)).rows)); }
     catch (error) { put(shown, h("p", {class: "error", role: "alert"}, sentence(error.message))); }
   }

@@ -1,17 +1,14 @@
 import {ask} from "./api.js";
-import {byServer, counted, field, h, number, pager, put, spark, table, tiles} from "./dom.js";
+import {asking, byServer, counted, field, h, number, pager, put, spark, table, tiles} from "./dom.js";
 import {records} from "./records.js";
 import {topicChanges, topicCreation} from "./topic-changes.js";
 
 export const address = (kind, name) => `#/${kind}/${encodeURIComponent(name)}`;
 
 export function topics(root, context) {
-  const asked = {filter: "", sort: "name", first: 0};
+  const asked = context.asked("topics", {filter: "", sort: "name", first: 0});
   const rows = h("div", {});
-  const form = h("form", {class: "bar", role: "search", onsubmit: (event) => event.preventDefault(), oninput: (event) => {
-    asked[event.target.name] = event.target.value; asked.first = 0; context.refresh();
-  }}, field("Name has", "filter", {type: "search", autocomplete: "off"}));
-  put(root, form, rows, context.session.writes ? topicCreation(context) : null);
+  put(root, asking(asked, context.refresh, field("Name has", "filter", {type: "search", autocomplete: "off"})), rows, context.session.writes ? topicCreation(context) : null);
   return {live: true, async update() {
     const answer = await ask("topics", asked);
     put(rows, table(counted(answer.total, "topic"), [
@@ -27,12 +24,10 @@ export function topics(root, context) {
 }
 
 export function topic(root, context) {
-  const asked = {topic: context.name, only: "all", sort: "partition", first: 0};
+  const asked = context.asked("topic", {topic: context.name, only: "all", sort: "partition", first: 0});
   const head = h("div", {}), parts = h("div", {}), found = h("div", {class: "records", "aria-live": "polite"});
-  const form = h("form", {class: "bar", oninput: (event) => {
-    asked[event.target.name] = event.target.value; asked.first = 0; context.refresh();
-  }}, field("Show", "only", {}, [["all", "all partitions"], ["held", "held back"], ["busy", "written to now"]]));
-  const changes = topicChanges(context), reading = records(context.name, found);
+  const form = asking(asked, context.refresh, field("Show", "only", {}, [["all", "all partitions"], ["held", "held back"], ["busy", "written to now"]]));
+  const changes = topicChanges(context), reading = records(context, found);
   put(root, head, h("h2", {}, "Records"), reading.form, found, h("h2", {}, "Partitions"), form, parts, changes);
   return {live: true, async update() {
     if (changes.gone) { put(root, changes); return; }
