@@ -42,7 +42,7 @@ def test_two_processes_of_four_have_a_spark():
         def shutdown(self):
             self.shutting_down = True
 
-    tests = [f"{file}.py::test_it" for file in (*"abcdefg", "spark/a", "spark/b", "spark/c", "spark/d")]
+    tests = [f"{folder}/test_{file}.py::test_it" for folder in ("log", "spark") for file in "abcdefgh"]
     option = SimpleNamespace(dist="loadfile", loadscopereorder=False)
     config = SimpleNamespace(option=option, getvalue=lambda _: ["4*popen"])
     scheduler = pytest_xdist_make_scheduler(config, remote.Producer("test", enabled=False))
@@ -51,13 +51,13 @@ def test_two_processes_of_four_have_a_spark():
         scheduler.add_node(node)
         scheduler.add_node_collection(node, tests)
     scheduler.schedule()
-    for node in nodes[2:]:
-        assert not [file for file in node.files if "spark" in file]
-    assert [file for node in nodes[:2] for file in node.files if "spark" not in file] == []
-    rest = {*scheduler.workqueue}
-    assert rest == {file.partition("::")[0] for file in tests} - {
-        file for node in nodes for file in node.files
-    }
+    folders = [{file.partition("/")[0] for file in node.files} for node in nodes]
+    assert folders == [{"spark"}, {"spark"}, {"log"}, {"log"}]
+    while scheduler.workqueue:
+        scheduler._assign_work_unit(nodes[3])
+    assert sorted(file for node in nodes for file in node.files) == [
+        name.partition("::")[0] for name in tests
+    ]
 
 
 @pytest.mark.deep
