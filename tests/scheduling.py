@@ -42,6 +42,9 @@ LONGEST = (
 """What forks, while the process is small: a copy of a large one takes longer. Then the files that take longest, in that
 order: begun last, one of them would run alone at the end."""
 
+SPARKS = 2
+"""So many processes have the files with ``spark`` in their path: a new session takes a core for some seconds."""
+
 
 def pytest_collection_modifyitems(items):
     """All other files stay in their order, and so do the tests of each."""
@@ -62,6 +65,14 @@ def pytest_xdist_make_scheduler(config, log):
             # A process begins a test when it knows what follows: it gets two files at once, as the first ones do.
             for node in self.nodes:
                 self._reschedule(node)
+
+        def _assign_work_unit(self, node):
+            """The first file in which there is Spark, or is not; where none of these is left, the first one."""
+            has_spark = node in self.nodes[:SPARKS]
+            scope = next((name for name in self.workqueue if ("spark" in name) == has_spark), None)
+            if scope is not None:
+                self.workqueue.move_to_end(scope, last=False)
+            super()._assign_work_unit(node)
 
         def remove_node(self, node):
             work = self.assigned_work[node]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from tests.scheduling import LONGEST, TESTS, pytest_collection_modifyitems
+from tests.scheduling import LONGEST, TESTS, pytest_collection_modifyitems, pytest_xdist_make_scheduler
 
 
 def test_the_longest_files_are_there():
@@ -22,6 +24,40 @@ def test_the_longest_files_are_first():
     pytest_collection_modifyitems(items)
     found = [(item.path, item.name) for item in items]
     assert found == [(TESTS / files[at], name) for at in (3, 1, 0, 2) for name in "12"]
+
+
+def test_two_processes_of_four_have_a_spark():
+    remote = pytest.importorskip("xdist.remote")
+
+    class Node:
+        shutting_down = False
+        gateway = SimpleNamespace(id="")
+
+        def __init__(self):
+            self.files = []
+
+        def send_runtest_some(self, places):
+            self.files += [tests[place].partition("::")[0] for place in places]
+
+        def shutdown(self):
+            self.shutting_down = True
+
+    tests = [f"{folder}/test_{file}.py::test_it" for folder in ("log", "spark") for file in "abcdefgh"]
+    option = SimpleNamespace(dist="loadfile", loadscopereorder=False)
+    config = SimpleNamespace(option=option, getvalue=lambda _: ["4*popen"])
+    scheduler = pytest_xdist_make_scheduler(config, remote.Producer("test", enabled=False))
+    nodes = [Node() for _ in range(4)]
+    for node in nodes:
+        scheduler.add_node(node)
+        scheduler.add_node_collection(node, tests)
+    scheduler.schedule()
+    folders = [{file.partition("/")[0] for file in node.files} for node in nodes]
+    assert folders == [{"spark"}, {"spark"}, {"log"}, {"log"}]
+    while scheduler.workqueue:
+        scheduler._assign_work_unit(nodes[3])
+    assert sorted(file for node in nodes for file in node.files) == [
+        name.partition("::")[0] for name in tests
+    ]
 
 
 @pytest.mark.deep

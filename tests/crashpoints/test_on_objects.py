@@ -17,7 +17,8 @@ def server(request):
     return request.getfixturevalue(request.param)
 
 
-@pytest.mark.deep("azurite_server-batch", "azurite_server-create a log")
+@pytest.mark.deep("azurite_server-batch", "azurite_server-create a log", "azurite_server-init, first")
+@pytest.mark.deep("minio_server-create a log", "minio_server-init, first")
 @pytest.mark.parametrize("name", ["create a log", "init, first", "batch"])
 def test_every_crash_point(name, server):
     count = itertools.count()

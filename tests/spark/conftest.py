@@ -367,9 +367,11 @@ SECRETS = {"s3.secret-access-key", "adls.account-key"}
 
 
 IN_ONE_PROCESS = "local[{cores}, 3]"
-_FOLDER = pytest.param([None], IN_ONE_PROCESS, id="folder")
-_BUCKETS = pytest.param(["minio_server", "azurite_server"], "local-cluster[2, {cores}, 1024]", id="buckets")
-WHERE = pytest.mark.parametrize(("servers", "master"), [_FOLDER, _BUCKETS])
+FOLDER = [None], IN_ONE_PROCESS
+BUCKETS = ["minio_server", "azurite_server"], "local-cluster[2, {cores}, 1024]"
+WHERE = pytest.mark.parametrize(
+    ("servers", "master"), [pytest.param(*FOLDER, id="folder"), pytest.param(*BUCKETS, id="buckets")]
+)
 """Logs in folders, with all of Spark in one process; logs on real servers, with executors that are others."""
 
 

@@ -249,6 +249,7 @@ def test_an_altered_data_file_is_named(spark, log):
     )  # fmt: skip
 
 
+@pytest.mark.deep
 def test_a_data_file_that_was_cut_off_is_named(spark, log):
     (file,) = data_files(log)
     file.chmod(0o644)
@@ -475,6 +476,7 @@ def test_a_topic_that_was_created_again(spark, log, tmp_path):
     assert values(spark, log, "copied") == list(range(ROWS))
 
 
+@pytest.mark.deep
 def test_a_new_checkpoint_under_the_same_id_is_refused(spark, log, tmp_path):
     sink = {"transactional.id": "copier"}
     stream(spark, log, log, tmp_path / "one", sink=sink)

@@ -198,6 +198,7 @@ def test_a_deleted_topic_is_an_error_or_left_out(streams, source):
     assert source.values("out") == [*range(90)]
 
 
+@pytest.mark.deep
 def test_records_that_are_gone_are_an_error_or_left_out(streams, source):
     streams.copy()
     source.produce("src", range(60, 80))

@@ -14,7 +14,7 @@ from spark_eos import Admin
 from spark_eos.log.log import Log
 from verification.specification import query_trace
 
-from .conftest import SECRETS, WHERE
+from .conftest import BUCKETS, FOLDER, SECRETS
 
 pytestmark = pytest.mark.usefixtures("specified")
 
@@ -76,18 +76,25 @@ def watched():
         watcher.stop()
 
 
-MOMENTS = ("task", "before", "after", "fails")
 HARDEST = ("task", "after")
+OTHERS = ("before", "fails")
 
 
-@pytest.mark.deep("buckets")
-@WHERE
-def test_a_killed_driver_loses_and_doubles_nothing(streams, benches, watched, process, servers, master):
+@pytest.mark.deep("folder, other moments", "buckets")
+@pytest.mark.parametrize(
+    ("servers", "master", "moments"),
+    [
+        pytest.param(*FOLDER, HARDEST, id="folder"),
+        pytest.param(*FOLDER, OTHERS, id="folder, other moments"),
+        pytest.param(*BUCKETS, HARDEST, id="buckets"),
+    ],
+)
+def test_a_killed_driver_loses_and_doubles_nothing(
+    streams, benches, watched, process, servers, master, moments
+):
     """Killed in a task, before the sink's commit, and exactly between it and Spark's own note of the batch;
     and, at no special moment, a driver all of whose tasks failed once and were tried again."""
     process.master = master
-    # In buckets, of which there are two, what is hardest.
-    moments = MOMENTS if servers == [None] else HARDEST
     logs = {(moment, at): benches(f"{moment}-{at}", at) for moment in moments for at in servers}
     for (moment, _), log in logs.items():
         for topic in ("a", "b"):
@@ -164,6 +171,7 @@ def test_a_task_that_failed_and_was_tried_again_leaves_nothing_visible(streams, 
 # -- kinds of queries -----------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_a_union_of_two_topics_and_of_one_topic_twice(streams, bench):
     for topic, first in (("a", 0), ("b", 100)):
         bench.topic(topic, 2)
@@ -237,6 +245,7 @@ def test_complete_mode_replaces_the_last_result_and_update_mode_is_refused(strea
         streams.run(counts(), mode="update", checkpoint="other")
 
 
+@pytest.mark.deep
 @pytest.mark.since("4.2")
 def test_available_now_ends_with_what_was_there_in_slices(streams, bench):
     bench.topic("src", 3)

@@ -67,6 +67,7 @@ def test_rows_that_come_while_the_first_batch_is_planned(streams, bench, live, u
     assert bench.values("out") == from_there(bench, began(streams))
 
 
+@pytest.mark.deep
 @pytest.mark.since("4.2")
 def test_a_first_batch_that_is_repeated_begins_where_it_began(streams, bench):
     bench.topic("src", 2)

@@ -67,6 +67,7 @@ def test_a_stateful_query_that_lost_its_checkpoint(streams, bench, tmp_path):
     assert bench.values("out") == [1]
 
 
+@pytest.mark.deep
 def test_files_on_the_checkpoint_of_another_log(streams, benches, tmp_path):
     """Nothing tells a source of files which log its query writes to."""
     folder = tmp_path / "texts"

@@ -23,8 +23,10 @@ from spark_eos.testing.cloud_servers import HOME
 from tests.sparks import SPARK
 from verification.processes import ROOT, SPARK_HOME, environment
 
+KILLED = "tests/spark/test_exactly_once.py::test_a_killed_driver_loses_and_doubles_nothing"
 SLICE = (
-    "tests/spark/test_exactly_once.py::test_a_killed_driver_loses_and_doubles_nothing[folder]",
+    f"{KILLED}[folder]",
+    f"{KILLED}[folder, other moments]",
     "tests/spark/test_versions.py",
 )
 
@@ -38,7 +40,7 @@ OF_OTHERS = pytest.mark.parametrize("other", ["4.1", "4.3"])
 @pytest.mark.deep
 @OF_OTHERS
 def test_a_slice_of_the_tests(other, tmp_path):
-    passes(other, tmp_path, "--quick", *SLICE)
+    passes(other, tmp_path, *SLICE)
 
 
 @pytest.mark.skipif(SPARK != (4, 2), reason="this is one of its tests")
@@ -49,7 +51,7 @@ def test_machines_that_share_nothing_but_the_store(other, tmp_path):
 
 
 @pytest.mark.skipif(SPARK != (4, 2), reason="it runs each")
-@pytest.mark.deep("to each and back")
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "sparks",
     [["4.1", "4.3"], ["4.1", "4.2", "4.3", "4.1"]],

@@ -14,8 +14,8 @@ _HEAD = """# What Spark does
 The source and the sink rest on what Spark does and mostly does not promise. Each statement below is a test on a real
 Spark, with a source and a sink that do nothing but write down how they are called
 ([`tests/spark_facts`](../../tests/spark_facts)). `python tests/spark_facts/page.py` makes this page from the tests,
-and a test compares the two. The tests pass with Spark 4.1.4, 4.2.0 and 4.3.0 (`scripts/test-matrix`), the quick
-ones also with 4.2.1; the second column says with which of the three minor versions a statement holds.
+and a test compares the two. The tests pass with Spark 4.1.4, 4.2.0 and 4.3.0 (`scripts/test-matrix`), most of
+them also with 4.2.1; the second column says with which of the three minor versions a statement holds.
 
 The calls of 46 life cycles with Spark 4.1.4, and of 49 with 4.2.0 and 4.3.0, are in
 [`tests/spark_calls/recordings`](../../tests/spark_calls/recordings), a folder for each Spark that did something new.

@@ -11,6 +11,9 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkE
 
 from tests.sparks import SPARK
 
+pytestmark = pytest.mark.deep
+"""As what Spark does changes with Spark alone; the recordings of its calls are compared with the simulator's Spark."""
+
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
@@ -143,7 +146,6 @@ def test_the_first_batch_of_a_read_has_to_be_of_the_very_schema(queries, columns
         made.batch(columns=columns, returns=returned).collect()
 
 
-@pytest.mark.deep
 def test_a_read_of_the_very_schema_is_taken(queries):
     """A batch of the declared schema is taken, whatever the session's time zone is.
 
@@ -212,7 +214,6 @@ def test_a_reader_that_takes_filters_is_an_error_while_the_setting_is_off(querie
         made.batch(filters="yes").where("id > 0").count()
 
 
-@pytest.mark.deep
 def test_filters_are_handed_to_batch_reads_while_the_setting_is_on(queries, setting):
     """With `spark.sql.python.filterPushdown.enabled=true` a batch reader with `pushFilters` gets comparisons of a
     column with a constant, `IN`, `IS NOT NULL`, prefixes of text, and their negations, those joined by AND one by one;
@@ -237,7 +238,6 @@ def test_filters_are_handed_to_batch_reads_while_the_setting_is_on(queries, sett
     ]
 
 
-@pytest.mark.deep
 def test_queries_of_one_dataframe_share_what_a_filter_has_left(queries, setting):
     """A DataFrame has one plan of a Python source: what a reader leaves out for the filter of a query is missing in
     later queries without a filter, of which the source hears nothing, and in other parts of the same query. What the

@@ -16,6 +16,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWrite
 from tests.spark_facts.plain import SHOWN
 from tests.sparks import SPARK
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.fixture(scope="module")
 def life(queries):
@@ -164,7 +166,6 @@ def test_before_4_2_a_restart_plans_an_empty_batch_at_the_newest_end_and_latest_
 # -- offsets ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep
 def test_offsets_are_compared_as_text(queries):
     """Another order of the keys in the answer of `latestOffset` is news: the query runs batch after batch without
     rows.
@@ -199,7 +200,6 @@ def test_a_batch_writes_its_offsets_before_it_runs_and_is_done_after_the_commit(
     assert life.runs[2][0]["done"] == [0, 1, 2]
 
 
-@pytest.mark.deep
 def test_the_offsets_of_a_batch_are_text_of_version_1_with_one_line_for_each_source(life, union):
     """`offsets/<batch>` is `v1`, a line of JSON about the query, and for each source, in the order of the plan, the
     very text that `latestOffset` gave (`-`: a source that has had nothing yet).
@@ -273,7 +273,6 @@ def test_latest_offset_is_given_the_default_limit_of_the_reader(life):
 
 
 @pytest.mark.since("4.2")
-@pytest.mark.deep
 def test_a_least_number_of_rows_comes_back_and_the_start_as_an_answer_waits(queries):
     """A default limit of `ReadMinRows` comes back in each `latestOffset`. As long as that answers with its start there
     is no further micro-batch, and no sink is made: that follows the answer of the source.
@@ -346,7 +345,6 @@ def test_the_end_for_the_progress_is_asked_after_each_latest_offset(life):
 
 
 @pytest.mark.since("4.2")
-@pytest.mark.deep
 def test_a_source_without_news_is_not_planned(union):
     """Where only other sources of a query have something new, a source is asked for its latest offset, and told of the
     last batch, but `partitions` is not called and no task reads it.
@@ -361,7 +359,6 @@ def test_a_source_without_news_is_not_planned(union):
     ]
 
 
-@pytest.mark.deep
 def test_a_stream_behind_a_filter_that_nothing_passes_is_read_all_the_same(union):
     """A filter that is constantly false takes no stream out of the plan (it takes a batch read out of it).
 
@@ -372,7 +369,6 @@ def test_a_stream_behind_a_filter_that_nothing_passes_is_read_all_the_same(union
 
 
 @pytest.mark.since("4.2")
-@pytest.mark.deep
 def test_a_stream_cut_to_no_rows_is_not_planned_though_its_offsets_go_on(union):
     """`limit(0)` takes a stream out of the plan: `partitions` is never called and no task reads it, but its offsets go
     on in the checkpoint with each batch.
@@ -398,7 +394,6 @@ def test_one_copy_of_the_reader_answers_for_a_run(life):
     assert len({pid for found in copies for _, pid in found}) == 3
 
 
-@pytest.mark.deep
 def test_tasks_read_with_another_copy_of_the_reader_that_may_be_as_old_as_the_dataframe(life, union):
     """Tasks are given a copy of a second reader, made by `streamReader` in another process when the first batch of a
     DataFrame is planned: one for all batches, and for later runs of the same DataFrame as well.
@@ -478,7 +473,6 @@ def test_a_failed_commit_is_followed_by_abort_with_the_same_messages_in_another_
     assert commit["pid"] != abort["pid"]
 
 
-@pytest.mark.deep
 def test_a_failed_task_has_no_message_when_the_write_is_aborted(queries):
     """After a task failed `commit` is not called; `abort` gets None in its place, and in that of every other
     task that had not ended by then.
@@ -503,7 +497,6 @@ def test_a_task_without_rows_writes_too(life):
     assert one(life.runs[0], "write", task=1)["rows"] == []
 
 
-@pytest.mark.deep
 def test_a_plan_without_tasks_still_writes_once(queries):
     """Where `partitions` of a stream returns nothing, one task still calls `write`, without rows, and the batch is
     committed with its offsets.
@@ -527,7 +520,6 @@ def test_complete_mode_is_overwrite(counted, life):
     assert {call["overwrite"] for call in life.recording.calls("StreamWriter")} == {False}
 
 
-@pytest.mark.deep
 def test_update_mode_is_refused(queries):
     """A query in update mode ends with an error before any writer is made.
 
@@ -564,7 +556,6 @@ def test_the_sink_sees_the_checkpoint_as_an_option_of_the_query_only(life, count
     assert without["queryname"] == "counted"
 
 
-@pytest.mark.deep
 def test_progress_names_python_sources_and_sinks_by_java_objects(queries):
     """In a query's progress the description of a Python source or sink is a Java object's name, whatever `name()`,
     `__str__` or `__repr__` say, and `metrics` is empty. The ends that `reportLatestOffset` and `latestOffset` gave are

@@ -143,7 +143,7 @@ def test_one_seed_is_one_run_in_any_process():
 @pytest.mark.deep("many", "new")  # New ones are others in each run.
 @pytest.mark.parametrize(
     ("first", "runs"),
-    [(0, 30), (0, RUNS), (random.SystemRandom().randrange(10**9), RUNS // 2)],
+    [(0, 15), (0, RUNS), (random.SystemRandom().randrange(10**9), RUNS // 2)],
     ids=["few", "many", "new"],
 )
 def test_nothing_breaks(first, runs, capsys):
