@@ -173,6 +173,7 @@ class ArrowWork(NamedTuple):
     def batches(self) -> Iterator[pa.RecordBatch]:
         names = frozenset(self.read.names)
         topics = {self.topic.name: self.topic}
+        is_empty = True
         with reading_ahead(self.log.store, topics, self.fetches, names) as read_one:
             for fetch in self.fetches:
                 try:
@@ -193,7 +194,11 @@ class ArrowWork(NamedTuple):
                 table = pa.Table.from_arrays(arrays, schema=self.read)
                 if self.row_filter is not None:
                     table = self.row_filter.apply(table)
-                yield from table.select(self.schema.names).to_batches()
+                batches = table.select(self.schema.names).to_batches()
+                is_empty = is_empty and not batches
+                yield from batches
+        if is_empty:  # Polars makes no frame of a reader without a batch.
+            yield pa.RecordBatch.from_pylist([], self.schema)
 
 
 def opened_log(log: str | os.PathLike[str] | Log, config: Mapping[str, object] | None) -> Log:

@@ -116,7 +116,12 @@ def check_stored(table: Table, settings: Mapping[str, object | None]) -> dict[st
     values = {name: value for name, value in settings.items() if name in table and value is not None}
     OptionReader(table, values, problems)
     problems.check()
-    return {name: table[name].type.stored(value) for name, value in values.items()}
+    return {name: _stripped(table[name], table[name].type.stored(value)) for name, value in values.items()}
+
+
+def _stripped(option: Option, text: str) -> str:
+    """Without the space around it, as Kafka takes settings."""
+    return text if option.type.is_verbatim else text.strip()
 
 
 def parse(table: Table, option: Option, value: object) -> Any:
@@ -125,8 +130,7 @@ def parse(table: Table, option: Option, value: object) -> Any:
     if isinstance(raw, str):
         if not raw.strip() and not option.type.may_be_empty:
             raise ConfigError(f"{table.noun} {option.name} is empty; give it a value or leave it out")
-        if not table.stored and not option.type.is_verbatim:
-            raw = raw.strip()
+        raw = _stripped(option, raw)
     try:
         return option.type.parse(raw)
     except ValueError as error:

@@ -33,14 +33,14 @@ TOPIC = Table(
     *level_options(_TOPICS),
     Option(
         "delete.retention.ms",
-        Integer(-1, None),
+        Integer(-1),
         86_400_000,
         "How long a tombstone stays after the records that it deletes.",
         _COMPACTION,
     ),
     Option(
         "file.delete.delay.ms",
-        Integer(-1, None),
+        Integer(-1),
         60_000,
         "How long a file stays that nothing refers to any more.",
         "maintenance/end_marks.py",
@@ -55,7 +55,7 @@ TOPIC = Table(
     ),
     Option(
         "max.message.bytes",
-        Integer(-1, None),
+        Integer(-1),
         1_048_588,
         "A larger record is refused: its key, value and headers, or all its columns, count. A topic with a schema has "
         "no limit unless this is set.",
@@ -63,14 +63,14 @@ TOPIC = Table(
     ),
     Option(
         "message.timestamp.after.max.ms",
-        Integer(0, None),
+        Integer(0),
         3_600_000,
         "A record whose timestamp is further ahead of now is refused (`InvalidTimestampError`).",
         _TIMESTAMPS,
     ),
     Option(
         "message.timestamp.before.max.ms",
-        Integer(0, None),
+        Integer(0),
         MAX_LONG,
         "A record whose timestamp is further behind now is refused (`InvalidTimestampError`).",
         _TIMESTAMPS,
@@ -90,21 +90,21 @@ TOPIC = Table(
     ),
     Option(
         "min.compaction.lag.ms",
-        Integer(-1, None),
+        Integer(-1),
         0,
         "Younger records are not compacted.",
         _DIRTY_RATIO,
     ),
     Option(
         "retention.bytes",
-        Integer(-1, None),
+        Integer(-1),
         -1,
         "The oldest records of a partition are deleted while at least so many bytes are left; -1: no limit.",
         _RETENTION,
     ),
     Option(
         "retention.ms",
-        Integer(-1, None),
+        Integer(-1),
         604_800_000,
         "Records that are older are deleted; -1: no limit.",
         _RETENTION,
@@ -119,7 +119,7 @@ TOPIC = Table(
     ),
     Option(
         "segment.bytes",
-        Integer(-1, None),
+        Integer(-1),
         1_073_741_824,
         "The largest file that rolling and compaction write.",
         "maintenance/segments/form.py",
@@ -142,7 +142,7 @@ TOPIC = Table(
     ),
     Option(
         "segment.ms",
-        Integer(-1, None),
+        Integer(-1),
         604_800_000,
         "Once a partition's newest batches are so old, they are rolled and compacted, however few; -1: never.",
         "maintenance/tails.py",

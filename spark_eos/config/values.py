@@ -57,18 +57,20 @@ class ValueType(ABC, Generic[T]):
 class Integer(ValueType[int]):
     """A whole number, in decimal digits."""
 
-    def __init__(self, low: int, high: int | None = MAX_LONG) -> None:
+    def __init__(self, low: int, high: int = MAX_LONG) -> None:
         self.low, self.high = low, high
-        bounds = f"from {low} up" if high is None or high == MAX_LONG else f"from {low} to {high}"
+        bounds = f"from {low} up" if high == MAX_LONG else f"from {low} to {high}"
         self.allowed = f"a whole number {bounds}"
 
     def parse(self, value: object) -> int:
         text = str(value)
         # Not int() alone: it takes underscores, spaces and the digits of other scripts.
-        if len(text) > _MOST_DIGITS or not _WHOLE.fullmatch(text):
+        if not _WHOLE.fullmatch(text):
             raise ValueError
-        number = int(text)
-        if number < self.low or (self.high is not None and number > self.high):
+        number = int(text) if len(text) < _MOST_DIGITS else (-1 if text[0] == "-" else 1) << 64
+        if number > self.high:
+            raise NotAllowedError(f"at most {MAX_LONG}") if self.high == MAX_LONG else ValueError
+        if number < self.low:
             raise ValueError
         return number
 

@@ -203,6 +203,10 @@ def check_columns(options: SourceOptions, schema: StructType) -> None:
 
     Of JSON values without a schema, it says which columns there are.
     """
+    if len({*schema.names}) < len(schema.names):
+        raise SchemaMismatchError(
+            f"the schema that was given names a column twice: {', '.join(schema.names)}. Leave .schema(...) out"
+        )
     state = host().log(options.path, options.settings).state
     if options.row_format == "typed":
         gone_topics = options.named_topics

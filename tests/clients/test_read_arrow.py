@@ -109,6 +109,15 @@ def test_a_whole_topic(filled):
     assert reader.read_all().num_rows == 0, "it can be read once"
 
 
+def test_no_rows_are_a_batch_without_rows(filled):
+    """Polars makes no frame of a reader without a batch."""
+    Admin(filled).create_topic("empty", 2)
+    for topic, filter_ in (("empty", None), ("t", pc.field("key") == b"no such key")):
+        (batch,) = read_arrow(filled, topic, filter=filter_)
+        assert batch.num_rows == 0
+        assert "value" in batch.schema.names
+
+
 def test_batch_by_batch(filled):
     """Each is read when it is asked for, and is no longer held after that."""
     reader = read_arrow(filled, "t")

@@ -27,7 +27,7 @@ TABLE = Table(
     Option("list", Text(may_be_empty=True), "", "."),
     Option("secret", Integer(0), None, ".", is_secret=True),
 )
-STORED = Table("stored setting", Option("number", Integer(-1, None), -1, "."), stored=True)
+STORED = Table("stored setting", Option("number", Integer(-1), -1, "."), stored=True)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_defaults():
         ("number", True, "a whole number from 1 to 9"),
         ("number", "1" * 10_000, "a whole number from 1 to 9"),
         ("from.zero", "-1", "a whole number from 0 up"),
-        ("from.zero", 2**63, "a whole number from 0 up"),
+        ("from.zero", 2**63, "a whole number from 0 up (at most 9223372036854775807)"),
         ("share", "nan", "a number from 0 to 1"),
         ("share", "much", "a number from 0 to 1"),
         ("word", "A", "a, b or c"),
@@ -107,12 +107,31 @@ def test_an_unknown_name():
         check_names(TABLE, ["on", "x"])
 
 
-def test_what_is_stored_is_the_text_that_was_given():
+def test_what_is_stored_is_the_text_that_was_given_without_the_space_around_it():
     assert check_stored(STORED, {"number": 7}) == {"number": "7"}
     assert check_stored(STORED, {"number": "007"}) == {"number": "007"}
-    for given in (" 7", "7 ", "+7", "--7", "-2"):
+    assert check_stored(STORED, {"number": " 7\n"}) == {"number": "7"}
+    for given in (
+        "+7",
+        "--7",
+        "-2",
+        "7 0",
+        "1e3",
+        "7.0",
+        "\N{ARABIC-INDIC DIGIT SEVEN}",
+        "9" * 20,
+        "9" * 5000,
+    ):
         with pytest.raises(ConfigError, match="a whole number from -1 up"):
             check_stored(STORED, {"number": given})
+
+
+@pytest.mark.parametrize("given", ["9" * 19, "9" * 20, "9" * 5000])
+def test_a_number_that_is_too_large_says_what_is_the_most(given):
+    with pytest.raises(ConfigError, match=r"from -1 up \(at most 9223372036854775807\)"):
+        check_stored(STORED, {"number": given})
+    with pytest.raises(ConfigError, match=r"from 1 to 9$"):
+        OptionReader(TABLE, {"number": given})
 
 
 def test_a_value_that_its_type_allows():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
+from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.cli.operate.text import head_lines
 from spark_eos.errors import StorePermissionError
 from spark_eos.maintenance.maintain import Maintainer
@@ -13,27 +13,11 @@ from spark_eos.monitoring.status import status_of
 from spark_eos.monitoring.troubles.trouble import LOG
 from spark_eos.protocol.actions import JoinGroup
 from spark_eos.protocol.rules.joins import MEMBER_JOINED
-from spark_eos.storage import MemoryStore
 from spark_eos.testing import FaultyStore
-from tests.log.fakes import FakeClock
 from tests.monitoring.micro_batches import micro_batch
 from tests.needing import needs
 
 DAY_S = 86_400
-
-
-@pytest.fixture
-def clock():
-    made = FakeClock()
-    made.now = 1_800_000_000.0
-    return made
-
-
-@pytest.fixture
-def log(clock):
-    made = Log.create(MemoryStore(), clock).without_maintenance()
-    Admin(made).create_topic("orders", 2)
-    return made
 
 
 def send(log, count=1, topic="orders"):

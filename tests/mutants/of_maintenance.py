@@ -42,8 +42,8 @@ MUTANTS = (
     Mutant(
         "vacuum-above-the-floor",
         _VACUUM,
-        "            if _is_below(info.name, floor):",
-        "            if _is_below(info.name, 2**62):",
+        "            if paths.is_data(info.name) and _is_below(info.name, floor):",
+        "            if paths.is_data(info.name) and _is_below(info.name, 2**62):",
         "files of writers that have started lately are deleted",
         _OF_VACUUM,
     ),

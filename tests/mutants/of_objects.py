@@ -136,7 +136,7 @@ MUTANTS = (
     Mutant(
         "secrets-shown",
         _SETTINGS,
-        'f"{name}={HIDDEN if store_option(name).is_secret else repr(value)}"',
+        'f"{name}={HIDDEN if store_option(name).is_secret else repr(safe_url(value))}"',
         'f"{name}={value!r}"',
         "whoever prints options reads the secrets in them",
         _OF_CLOUDS,

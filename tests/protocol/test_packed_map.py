@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from typing import NamedTuple
 
@@ -96,6 +97,29 @@ def test_only_the_part_that_is_asked_for_is_read():
     assert values[MANY // 2] == One(MANY // 2, "x")
     assert values.get(MANY // 2 + 10**6) is None
     assert unpacked(values) == 1
+
+
+def test_two_threads_that_unpack_a_part_at_once_have_the_same():
+    """Neither waits for the other one, and what each makes of the map has all that the part had."""
+    values = stored(ones(2))
+    unpack, in_other = values.layout.unpack, []
+
+    def while_another_does_so(*part):
+        mine = unpack(*part)
+        if not in_other:
+            in_other.append(None)
+            with ThreadPoolExecutor(1) as pool:
+                in_other[0] = pool.submit(lambda: (values.get(0), values.set(2, One(2)))).result()
+        return mine
+
+    values = PackedMap(values.layout._replace(unpack=while_another_does_so), values.parts)
+    changed = values.set(3, One(3))
+    ((seen, other_changed),) = in_other
+    assert seen == values[0] == One(0, "x")
+    assert dict(values) == dict(ones(2))
+    assert dict(changed) == {**ones(2), 3: One(3)}
+    assert dict(other_changed) == {**ones(2), 2: One(2)}
+    assert dict(stored(changed)) == dict(changed)
 
 
 def test_only_what_has_changed_is_packed_again(monkeypatch):

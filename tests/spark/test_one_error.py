@@ -16,7 +16,7 @@ from spark_eos.errors import ConfigError, SchemaMismatchError
 from spark_eos.log.log import Log
 from spark_eos.spark.options import parse_any_source, parse_sink, parse_source
 from spark_eos.spark.sink.sink_target import options_for, prepare
-from spark_eos.spark.topics import source_schema
+from spark_eos.spark.topics import check_columns, source_schema
 
 TRANSPORTED = {
     "kafka.bootstrap.servers": "b1:9092,b2:9092",
@@ -471,3 +471,13 @@ def test_a_topic_of_kafka_that_is_uncompressed(tmp_path):
     admin = Admin(Log.create(tmp_path / "log"))
     admin.create_topic("t", config={"compression.type": "uncompressed"})
     assert admin.describe_topic("t").config["compression.type"] == "none"
+
+
+def test_a_schema_that_is_given_names_each_column_once(tmp_path):
+    log = str(tmp_path / "log")
+    Admin(log).create_topic("t", 1)
+    twice = StructType([*ROWS, StructField("value", BinaryType())])
+    options = parse_source({"path": log, "subscribe": "t"}, streaming=False)
+    check_columns(options, ROWS)
+    with pytest.raises(SchemaMismatchError, match="names a column twice: key, value, value"):
+        check_columns(options, twice)

@@ -27,9 +27,9 @@ class Question:
     def text(self, name: str, default: str | None = None, *, most: int = 32_767) -> str:
         """A text; without ``default`` it has to be there."""
         value = self._fields.get(name, default)
-        if not isinstance(value, str) or len(value) > most:
+        if not _is_text(value) or len(value) > most:
             raise InvalidRequestError(f"{name!r} must be a text of at most {most} characters")
-        return value
+        return str(value)
 
     def number(self, name: str, default: int | None = None, *, least: int = 0, most: int = MAX_NUMBER) -> int:
         """A whole number; without ``default`` it has to be there."""
@@ -68,11 +68,7 @@ class Question:
     def texts(self, name: str, *, most: int) -> list[str]:
         """A list of texts."""
         texts = self._fields.get(name)
-        if (
-            not isinstance(texts, list)
-            or len(texts) > most
-            or not all(isinstance(text, str) for text in texts)
-        ):
+        if not isinstance(texts, list) or len(texts) > most or not all(map(_is_text, texts)):
             raise InvalidRequestError(f"{name!r} must be a list of at most {most} texts")
         return texts
 
@@ -82,6 +78,11 @@ class Question:
         if not isinstance(value, bool):
             raise InvalidRequestError(f"{name!r} must be true or false")
         return value
+
+
+def _is_text(value: Any) -> bool:
+    """Half of a UTF-16 character is JSON, and no text that anything here could hold."""
+    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _is_pair(pair: Any) -> bool:

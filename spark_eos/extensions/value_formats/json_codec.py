@@ -159,10 +159,10 @@ def _all_by_arrow(values: pa.Array, fields: Sequence[pa.Field], is_object: bool)
     except pa.ArrowInvalid:
         return None  # Not UTF-8.
     # Between the } of one line and the { of the next no object goes on: as many rows as lines are one object in each.
-    # NaN and the infinities are numbers for Arrow.
+    # NaN and the infinities are numbers for Arrow, and what is too large for a float is infinite.
     if (
         not pc.all(pc.and_(pc.starts_with(lines, "{"), pc.ends_with(lines, "}"))).as_py()
-        or pc.any(pc.match_substring_regex(lines, r"[\n\r]|[:,\[]\s*-?(?:NaN|Inf)")).as_py()
+        or pc.any(pc.match_substring_regex(lines, r"[\n\r]|[:,\[]\s*-?(?:NaN|Inf)|[0-9]{300}")).as_py()
     ):
         return None
     import pyarrow.json as pj

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
+import math
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -14,8 +15,8 @@ import pyarrow as pa
 
 
 def loads(data: bytes | str) -> Any:
-    """The value of a JSON text. Raises `ValueError`; NaN and Infinity are no JSON."""
-    return json.loads(data, parse_constant=_refuse_constant)
+    """The value of a JSON text. Raises `ValueError`; NaN and Infinity are no JSON, and 1e400 is no float."""
+    return json.loads(data, parse_constant=_refuse_constant, parse_float=_finite)
 
 
 def dumps(value: Any) -> bytes:
@@ -174,6 +175,13 @@ def _refuse(kind: str) -> Callable[[Any], Any]:
         raise ValueError(f"JSON has no form for {kind}")
 
     return refuse
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {text[:60]} is too large")
+    return number
 
 
 def _refuse_constant(name: str) -> Any:

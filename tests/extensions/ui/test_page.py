@@ -225,6 +225,8 @@ def test_wrong_questions_say_what_is_wrong(page):
     assert "no topic 'nope'" in ask(page, "topic", topic="nope").json()["error"]
     assert ask(page, "records", topic="orders", partition=9).status_code == 400
     assert page.post("/api/topics", content=b" " * 70_000).status_code == 400
+    half = page.post("/api/records", content=b'{"topic": "orders", "filter": "a = \'\\ud800\'"}')
+    assert (half.status_code, half.json()["error"][:24]) == (400, "'filter' must be a text ")
     assert ask(page, "nothing").status_code == 404
 
 

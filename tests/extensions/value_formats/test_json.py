@@ -330,3 +330,18 @@ def test_values_of_clients():
     assert codec(None, "json-confluent").decode(b"\x00\x00\x00\x00\x09[1]") == [1]
     with pytest.raises(ValueError, match="Confluent's header"):
         codec(None, "json-confluent").decode(b"[1]")
+
+
+@pytest.mark.parametrize("text", ["1e400", "-1e400", "1" * 400, "1" * 10_000])
+@pytest.mark.parametrize("beside", [[], [b'{"d": 1, "n": true}']], ids=["by Arrow", "one by one"])
+def test_a_number_that_is_too_large_for_a_column_is_not_infinite(text, beside):
+    fields = pa.schema([("n", pa.bool_()), ("d", pa.float64())])
+    values = [b'{"d": 0.5}', b'{"d": %s}' % text.encode(), *beside]
+    rows, problems = columns(values, fields)
+    assert [row["d"] for row in rows] == [0.5, None, 1.0][: len(values)]
+    assert [*problems.reasons] == [1]
+
+
+def test_a_float_that_is_too_large_is_refused_one_by_one():
+    with pytest.raises(ValueError, match="the number -1e400 is too large"):
+        codec().decode(b'{"a": [-1e400]}')
