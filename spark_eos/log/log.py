@@ -14,13 +14,13 @@ from spark_eos.log.clock import SYSTEM, Clock, Retry, new_id
 from spark_eos.log.commit.gaps import check_no_gap
 from spark_eos.log.data_place import check_place, free_place
 from spark_eos.log.environment import PROCESS, Environment
-from spark_eos.log.handle.unfinished import not_a_log
+from spark_eos.log.handle.unfinished import not_a_log, unfinished
 from spark_eos.log.handle.writing import LogWriter
 from spark_eos.protocol.actions import Action, AlterLog, CreateLog, PlaceData
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store, probe, shared_store
 from spark_eos.storage.forks import Lock
-from spark_eos.storage.two_stores import check_claim
+from spark_eos.storage.two_stores import DATA_MARK, check_claim
 
 
 class Log(LogWriter):
@@ -165,15 +165,13 @@ class Log(LogWriter):
         changes = check_stored(LOG, config or {})
         store = url if isinstance(url, Store) else open_store(url, settings)
         log = cls(store, clock, retry, environment=environment)
+        foreign = _foreign(store)
         if log.follow().seq >= 0:
             raise LogExistsError(f"{store.url} holds a log already")
-        foreign = _foreign(store)
-        if foreign == paths.COPY:
-            raise not_a_log(store)
         if foreign is not None:
-            raise NotALogError(
+            raise unfinished(store) or NotALogError(
                 f"{store.url} is not a log and not empty (it holds {foreign!r}): a log is not created among other "
-                "files. Choose an empty or new folder"
+                "files. Choose an empty or new folder. If a log was there, put it back from a backup or a copy"
             )
         place = free_place(store, clock)
         probe(store, clock.unique())
@@ -264,9 +262,14 @@ def _reopened(store: Store, clock: Clock, retry: Retry, log_id: str, does_mainte
 
 
 def _foreign(store: Store) -> str | None:
-    """Something in the store that no log, probe or checkpoint of ours puts there, or the mark of a copy."""
+    """Something in the store that no probe or checkpoint of ours puts there.
+
+    Entries without the first one, and data files, are what is left of a log, or are another one's: a new log would take
+    the place of what is missing, and its vacuum would delete the files.
+    """
+    of_logs = (paths.LOG, paths.COPY, DATA_MARK)
     for info in store.list(""):
-        if info.name == paths.COPY or not info.name.startswith((paths.LOG, paths.DATA, "_", ".")):
+        if not info.name.startswith(("_", ".")) or info.name.startswith(of_logs):
             return info.name
     return None
 

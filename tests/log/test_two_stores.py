@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import shutil
 from pathlib import Path
@@ -151,6 +152,21 @@ def test_a_place_with_a_mark_alone_is_taken(tmp_path: Path) -> None:
     Log.create(tmp_path / "one", settings=place(tmp_path))
     with pytest.raises(NotALogError, match="another log's data files"):
         Log.create(tmp_path / "two", settings=place(tmp_path))
+
+
+def test_no_log_is_made_among_data_files(url: str, tmp_path: Path) -> None:
+    """Its vacuum would delete them."""
+    with pytest.raises(NotALogError, match=DATA_MARK):
+        Log.create(tmp_path / "files")
+    assert received(url)
+    for lost in ("_log/00000000000000000000.avro", "_log"):
+        whole = tmp_path / lost.replace("/", "-")
+        send(str(whole), b"one")
+        (shutil.rmtree if lost == "_log" else os.unlink)(whole / lost)
+        before = names(whole)
+        with pytest.raises(NotALogError, match="put it back from a backup or a copy"):
+            send(str(whole), b"two")
+        assert names(whole) == before
 
 
 def test_two_logs_that_are_created_at_once_do_not_share_a_place(tmp_path: Path, monkeypatch) -> None:

@@ -112,8 +112,8 @@ MUTANTS = (
     Mutant(
         "log-made-in-a-copy",
         "spark_eos/log/log.py",
-        "        if info.name == paths.COPY or not",
-        "        if not",
+        "    of_logs = (paths.LOG, paths.COPY, DATA_MARK)\n",
+        "    of_logs = (paths.LOG, DATA_MARK)\n",
         "a program makes a log of its own in an unfinished copy",
         _OF_SLEEP,
     ),
