@@ -450,7 +450,7 @@ def test_a_wait_that_is_no_number(slow, wrong):
     async def main():
         async with reader(slow.log) as consumer:
             await consumer.assign([T0])
-            with pytest.raises(InvalidRequestError, match="timeout_ms is .*: it has to be a number"):
+            with pytest.raises(InvalidRequestError, match=r"timeout_ms is .*: it has to be a number"):
                 await asyncio.wait_for(consumer.getmany(wrong), 5)
 
     asyncio.run(main())
