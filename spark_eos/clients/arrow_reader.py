@@ -252,8 +252,9 @@ def _milliseconds(name: str, moment: object) -> int:
             moment = parse_time(moment)
         if isinstance(moment, datetime):
             aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
-            whole = int(aware.replace(microsecond=0).timestamp())
-            return whole * 1000 + aware.microsecond // 1000
+            whole = int(aware.replace(microsecond=0).timestamp()) * 1000
+            # An entry of this very millisecond may be as of now; a record of it is older than what begins within it.
+            return whole + (aware.microsecond // 1000 if name == "as_of" else -(-aware.microsecond // 1000))
     except (ValueError, OverflowError):
         pass
     expected = "an entry's number, a datetime or a time in ISO 8601" if name == "as_of" else "a datetime"

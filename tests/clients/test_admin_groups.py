@@ -173,6 +173,7 @@ RESETS = {
     "time of a record": ({"to_datetime": 5000}, 4),
     "time between records": ({"to_datetime": 5001}, 5),
     "datetime": ({"to_datetime": datetime(1970, 1, 1, 1, 0, 5, tzinfo=timezone(timedelta(hours=1)))}, 4),
+    "within a millisecond": ({"to_datetime": datetime(1970, 1, 1, 0, 0, 5, 500, tzinfo=timezone.utc)}, 5),
     "long ago": ({"to_datetime": 0}, 2),
     "time after all": ({"to_datetime": 99_000}, 10),
     "duration": ({"by_duration": timedelta(seconds=13)}, 6),

@@ -465,6 +465,18 @@ def test_a_name_of_an_enumeration_fails_no_record_beside_it(log):
     assert {*map(type, log.state.topics)} == {str}
 
 
+def test_partitions_counted_by_numpy(log):
+    """As those of a column's distinct values are. It was refused by the name of a class of the protocol."""
+    admin = Admin(log)
+    admin.create_topic("counted", partitions=np.int64(2))
+    admin.create_topics({"several": {"num_partitions": np.int32(2)}})
+    admin.alter_topic("counted", partitions=np.int64(3))
+    admin.create_partitions({"several": np.int64(4)})
+    counts = [log.state.topics[name].partitions for name in ("counted", "several")]
+    assert counts == [3, 4]
+    assert {*map(type, counts)} == {int}
+
+
 def test_names_of_an_enumeration(log):
     at = TopicPartition(Topic.TOPIC, Number.ZERO)
     with Producer(log, transactional_id=Topic.ORDERS, client_id=Topic.ORDERS) as producer:

@@ -254,6 +254,21 @@ def test_both_isolation_levels(log):
 # -- As it was -------------------------------------------------------------------------------------------------
 
 
+def test_no_record_is_older_than_the_start_by_less_than_a_millisecond():
+    log = Log.create(MemoryStore())
+    with Producer(log) as producer:
+        for number in range(3):
+            producer.send("t", b"%d" % number, timestamp_ms=1000 + number)
+
+    def values(**bounds):
+        return read_arrow(log, "t", **bounds).read_all()["value"].to_pylist()
+
+    within = datetime.fromtimestamp(1, timezone.utc) + timedelta(microseconds=1500)
+    assert values(start=within) == [b"2"]
+    assert values(end=within) == [b"0", b"1"]
+    assert values(start=within - timedelta(microseconds=500)) == [b"1", b"2"]
+
+
 def test_as_of_an_entry_and_a_time(filled):
     filled.clock.sleep(0.01)
     seq, moment = filled.state.seq, filled.state.timestamp_ms

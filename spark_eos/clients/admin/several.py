@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 from spark_eos.clients.admin.base import WRITER
@@ -163,7 +163,7 @@ class SeveralAdmin(TopicAdmin, SettingsAdmin):
         actions = []
         for name, value in topic_partitions.items():
             count = getattr(value, "total_count", value)
-            if not isinstance(count, int):
+            if not isinstance(count, Integral):
                 raise InvalidRequestError(f"topic {name!r}: {count!r} is no number of partitions")
             topic = topic_of(state, name, log.url)
             if count <= topic.partitions:
@@ -171,7 +171,7 @@ class SeveralAdmin(TopicAdmin, SettingsAdmin):
                     f"topic {name!r} has {counted(topic.partitions, 'partition')}: {count} are not more. "
                     "Nothing was changed"
                 )
-            actions.append(AlterTopic(name, topic.topic_id, count, None, None))
+            actions.append(AlterTopic(name, topic.topic_id, int(count), None, None))
         if actions and not validate_only:
             log.commit(lambda _state: tuple(actions), writer=WRITER)
 

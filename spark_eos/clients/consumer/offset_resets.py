@@ -51,7 +51,9 @@ def at_time(reset: Reset, now_ms: int) -> int | None:
     if isinstance(reset.to_datetime, datetime):
         if reset.to_datetime.tzinfo is None:
             raise ConfigError(f"to_datetime={reset.to_datetime}: say in which time zone (tzinfo)")
-        return (reset.to_datetime - _EPOCH) // timedelta(milliseconds=1)
+        return -(
+            (_EPOCH - reset.to_datetime) // timedelta(milliseconds=1)
+        )  # A record is not before the time.
     return reset.to_datetime
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from spark_eos.clients.consumer.consumer import Consumer
 from spark_eos.clients.opening import check_place
 from spark_eos.clients.records import ConsumerGroupMetadata, ConsumerRecord, OffsetAndTimestamp
+from spark_eos.clients.validation import check_time
 from spark_eos.errors import IllegalStateError
 from spark_eos.extensions.aio.calls import Calls
 from spark_eos.extensions.aio.partitions import AIOPartitions
@@ -125,6 +126,7 @@ class AIOConsumer(AIOPartitions):
         self, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         """Return the next records, by partition. As `Consumer.poll`."""
+        check_time(timeout_ms, "timeout_ms")
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         while True:

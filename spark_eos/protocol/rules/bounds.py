@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache, reduce
+from numbers import Integral
 from operator import is_, or_
 from types import NoneType, UnionType
 from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
@@ -102,7 +103,10 @@ def fits(request: a.Request) -> bool:
 
 
 def in_plain_types(value: Any) -> Any:
-    """The same in exact types; itself if it is. A name may be a member of a ``StrEnum``, or a text of NumPy."""
+    """The same in exact types; itself if it is.
+
+    A name may be a member of a ``StrEnum``, or a text of NumPy, and a number one of NumPy.
+    """
     if isinstance(value, tuple):
         parts = [in_plain_types(part) for part in value]
         if all(map(is_, parts, value)):
@@ -111,7 +115,7 @@ def in_plain_types(value: Any) -> Any:
     for kind, plain in _PLAIN:
         if isinstance(value, kind) and type(value) is not kind:
             return plain(value)
-    return value
+    return int(value) if isinstance(value, Integral) and not isinstance(value, int) else value
 
 
 @cache

@@ -12,6 +12,7 @@ from spark_eos.errors import (
     CommitOutcomeUnknownError,
     IllegalStateError,
     InvalidRecordError,
+    InvalidRequestError,
     RecordTooLargeError,
 )
 from spark_eos.log.clock import Retry
@@ -286,6 +287,60 @@ def test_a_stop_commits_no_record_that_a_cancelled_task_has_not_got(slow):
         assert not consumer.committed(T0)
 
 
+def test_a_seek_behind_a_cancelled_read_counts(slow):
+    """The read was undone after it, and the seek with it."""
+    fill(slow.log, b"0", b"1", b"2")
+
+    async def main():
+        async with reader(slow.log) as consumer:
+            await consumer.assign([T0])
+            await consumer.getmany(max_records=1)
+            task = asyncio.create_task(consumer.getmany())
+            await asyncio.sleep(0)
+            finish_calls(consumer)
+            task.cancel()
+            consumer.seek(T0, 0)
+            return (await consumer.getone()).value
+
+    assert asyncio.run(main()) == b"0"
+
+
+def test_another_assignment_commits_no_record_that_a_cancelled_task_has_not_got(slow):
+    fill(slow.log, b"0")
+
+    async def main():
+        async with reader(slow.log, group_id="g") as consumer:
+            await consumer.assign([T0])
+            task = asyncio.create_task(consumer.getmany())
+            await asyncio.sleep(0)
+            finish_calls(consumer)
+            task.cancel()
+            await consumer.assign([])
+            assert not await consumer.committed(T0)
+
+    asyncio.run(main())
+
+
+def test_a_call_that_is_taken_back_holds_up_no_other(slow):
+    async def main():
+        async with reader(slow.log) as consumer:
+            await consumer.assign([T0])
+            gate = threading.Event()
+            held = consumer._calls.begin(lambda: gate.wait(30))
+            at_once, waiting = consumer.seek(T0, 7), consumer.seek(T0, 8)
+            at_once.cancel()
+            await asyncio.sleep(0)
+            waiting.cancel()
+            asking = asyncio.ensure_future(consumer.position(T0))
+            await asyncio.sleep(0)
+            assert not asking.done()
+            gate.set()
+            await held
+            return await asking
+
+    assert asyncio.run(asyncio.wait_for(main(), 30)) == 0
+
+
 @pytest.mark.parametrize("reads", [False, True], ids=["idle", "reading"])
 def test_a_stop_of_a_consumer_that_is_cancelled_leaves_the_group(slow, reads):
     """It stayed a member, with signs of life, until the process ended."""
@@ -296,7 +351,7 @@ def test_a_stop_of_a_consumer_that_is_cancelled_leaves_the_group(slow, reads):
         await consumer.subscribe(["t"])
         await consumer.getmany()
         gate = threading.Event()
-        consumer._calls.begin(lambda: gate.wait(30))
+        consumer._calls._pool.submit(gate.wait, 30)
         if reads:
             asyncio.create_task(consumer.getmany()).add_done_callback(lambda read: read.exception())
             await asyncio.sleep(0)
@@ -384,6 +439,19 @@ def test_a_quiet_time_is_over_with_the_next_record(slow):
                 fill(slow.log, b"0")
                 await read()
                 assert consumer._backoff.wait_s() == IDLE_S
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("wrong", ["1", None, float("nan")], ids=repr)
+def test_a_wait_that_is_no_number(slow, wrong):
+    """With NaN it never ended."""
+
+    async def main():
+        async with reader(slow.log) as consumer:
+            await consumer.assign([T0])
+            with pytest.raises(InvalidRequestError, match=r"timeout_ms is .*: it has to be a number"):
+                await asyncio.wait_for(consumer.getmany(wrong), 5)
 
     asyncio.run(main())
 
