@@ -427,7 +427,9 @@ def test_what_is_not_up_to_date_says_so(browser, unsteady):
             "link", name="Show"
         ).click()
         page.get_by_role("heading", name="Store").wait_for()
-        page.locator("p.error", has_text="The log cannot be read at the moment: the bucket is away.").wait_for()
+        page.locator(
+            "p.error", has_text="The log cannot be read at the moment: the bucket is away."
+        ).wait_for()
         store.heal()
         page.get_by_text("The log can be read.").wait_for()
         expect(page.locator("#stale")).to_be_hidden()
