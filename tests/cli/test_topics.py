@@ -93,6 +93,16 @@ def described(run, *arguments):
     return [json.loads(line)["topic"] for line in run(*arguments, "--json").splitlines()]
 
 
+def test_the_list_has_the_same_numbers_as_a_table_and_as_json(three, run):
+    with Producer(three) as producer:
+        for _ in range(3):
+            producer.send("orders", b"x")
+    rows = [line.split() for line in run("topics", "list", three).splitlines()[1:]]
+    parts = [json.loads(line) for line in run("topics", "list", three, "--json").splitlines()]
+    assert rows == [[one["topic"], str(one["partitions"]), str(one["offsets"])] for one in parts]
+    assert ["orders", "2", "3"] in rows
+
+
 def test_list_and_describe_with_kafkas_filters(three, run):
     assert described(run, "topics", "list", three, "--topic", "orders.*") == ["orders", "orders.dead"]
     assert described(run, "describe", three) == ["bills", "orders", "orders.dead"]

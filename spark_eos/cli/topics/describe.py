@@ -44,6 +44,7 @@ def list_topics(
                 "topic": description.name,
                 "topic_id": description.topic_id,
                 "partitions": len(description.partitions),
+                "offsets": _offsets(description),
             }
             print_json(
                 fields | ({"schema_error": description.schema_error} if description.schema_error else {})
@@ -53,7 +54,7 @@ def list_topics(
         (
             description.name,
             len(description.partitions),
-            sum(part.end - part.start for part in description.partitions),
+            _offsets(description),
         )
         for description in described
     ]
@@ -61,6 +62,10 @@ def list_topics(
     for description in described:
         if description.schema_error:
             print(f"error: {description.schema_error}")
+
+
+def _offsets(topic: TopicDescription) -> int:
+    return sum(part.end - part.start for part in topic.partitions)
 
 
 @app.command("describe", cls=Command)

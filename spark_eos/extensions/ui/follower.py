@@ -187,7 +187,7 @@ class Follower:
         try:
             log = Log.open(self.store, self._clock)
         except EosLogError as error:
-            self.error = f"{self.error} ({error})"
+            self.error = f"the log was there and is not any more: {error}"
             return
         self.log = log
         self.memory.clear()

@@ -65,6 +65,53 @@ def test_new_records_appear_on_top_until_it_is_paused(page, log):
     expect(values.first).to_have_text("another one")
 
 
+def test_what_was_asked_last_is_shown_although_an_earlier_answer_comes_later(page, log):
+    from playwright.sync_api import expect
+
+    held = []
+    page.route("**/api/records", lambda route: route.continue_() if held else held.append(route))
+    write(log, b"value 0", b"value 1")
+    page.follower.poll()
+    page.get_by_label("Search").fill("value 0")
+    read(page)
+    page.get_by_role("status").get_by_text("Reading …").wait_for()
+    page.get_by_label("Search").fill("value 1")
+    read(page)
+    values = page.locator("td[data-label=Value] code")
+    expect(values).to_have_text(["value 1"])
+    expect(page.get_by_text("Reading …")).to_have_count(0)
+    with page.expect_response("**/api/records") as answer:
+        held[0].continue_()
+    answer.value.finished()
+    page.evaluate("new Promise((go) => setTimeout(go, 50))")
+    expect(values).to_have_text(["value 1"])
+
+
+def test_what_has_the_focus_is_not_below_the_column_that_stays(page, log):
+    schema = pa.schema([(f"column_{number}", pa.string()) for number in range(12)])
+    Admin(log).create_topic("typed", 1, schema=schema)
+    with Producer(log) as producer:
+        producer.send_arrow("typed", pa.table([["some text"]] * 12, schema=schema))
+    page.follower.poll()
+    go(page, "#/topic/typed")
+    read(page)
+    page.get_by_role("table", name="record").wait_for()
+    for one in page.locator(".records button.sort").all():
+        one.focus()
+        assert one.evaluate("""(one) => {
+            const {right, top} = one.getBoundingClientRect();
+            return one === document.elementFromPoint(right - 2, top + 4);
+        }"""), one.inner_text()
+    table = page.locator(".records .wide")
+    place = table.evaluate("(one) => one.scrollLeft")
+    assert place > 0
+    with Producer(log) as producer:
+        producer.send_arrow("typed", pa.table([["new"]] * 12, schema=schema))
+    page.follower.poll()
+    page.get_by_role("cell", name="new").first.wait_for()
+    assert table.evaluate("(one) => one.scrollLeft") == pytest.approx(place, abs=60)  # It is drawn anew.
+
+
 def test_all_partitions_from_the_oldest_on(page, log):
     from playwright.sync_api import expect
 

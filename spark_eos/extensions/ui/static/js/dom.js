@@ -30,8 +30,10 @@ export function put(root, ...children) {
   const had = root.contains(document.activeElement) ? document.activeElement : null;
   const place = had ? focusable(root).indexOf(had) : -1, key = had?.dataset.key;
   const open = new Set([...root.querySelectorAll("details[open]")].map((one) => one.dataset.key));
+  const across = [...root.querySelectorAll(".wide")].map((one) => one.scrollLeft);
   root.replaceChildren(...children.flat(3).filter(Boolean).flatMap(visible));
   for (const one of root.querySelectorAll("details")) if (open.has(one.dataset.key)) one.open = true;
+  root.querySelectorAll(".wide").forEach((one, at) => { one.scrollLeft = across[at] || 0; });
   if (place < 0) return;
   const now = focusable(root), same = key ? now.findIndex((one) => one.dataset.key === key) : -1;
   const near = now.slice(0, (same < 0 ? place : same) + 1).findLast((one) => !one.disabled);
@@ -55,7 +57,15 @@ export function table(caption, columns, rows, sort) {
     body.append(...(sort || at < 0 ? rows : sorted(rows, columns[at], now.turned)).map((row) => lines.get(row)));
   }
   arrange();
-  return h("div", {class: "wide"}, h("table", {role: "table"}, h("caption", {}, caption), h("thead", {role: "rowgroup"}, h("tr", {role: "row"}, heads)), body));
+  return h("div", {class: "wide", onfocusin: reveal}, h("table", {role: "table"}, h("caption", {}, caption), h("thead", {role: "rowgroup"}, h("tr", {role: "row"}, heads)), body));
+}
+
+// A browser takes what has the focus for seen if a part of it is, also below the last column where that stays in place.
+function reveal({currentTarget: box, target}) {
+  if (target.closest(":is(th, td):last-child")) return;
+  const {left: from, right: end} = box.getBoundingClientRect(), {left, right} = target.getBoundingClientRect();
+  const last = box.querySelector("th:last-child"), to = getComputedStyle(last).position === "sticky" ? last.getBoundingClientRect().left : end;
+  box.scrollLeft += Math.max(right - to, 0) || Math.min(left - from, 0);
 }
 
 // Numbers and times begin with the largest, names with the first; but partitions are counted.
