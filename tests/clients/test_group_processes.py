@@ -21,7 +21,7 @@ def done(process):
     return [line.split()[3] for line in process.lines if line.startswith("did ")]
 
 
-@pytest.mark.deep("print-range")
+@pytest.mark.deep("print-range", "copy-range")
 @pytest.mark.parametrize(
     ("how", "strategy"), [("print", "range"), ("copy", "range"), ("copy", "cooperative-sticky")]
 )

@@ -324,6 +324,7 @@ def actions(role):
     return "".join(letter for letter in "rcwdl" if letter in allowed)
 
 
+@pytest.mark.deep
 def test_the_roles_of_azure(azurite_server):
     url = f"{azurite_server.url}/{uuid.uuid4().hex[:8]}"
     given = {name: value for name, value in azurite_server.settings.items() if name != "adls.account-key"}

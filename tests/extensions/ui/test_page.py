@@ -679,7 +679,7 @@ def test_a_page_that_is_stopped_before_it_is_served_ends(follower):
     server.stop()
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
 
 
@@ -696,8 +696,7 @@ def test_a_page_that_is_no_longer_served_has_no_socket(follower, monkeypatch, en
     server = Server([follower], Access())
     with suppress(ZeroDivisionError):
         server.run()
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2].rstrip("/"))), timeout=5)
+    assert server._socket.fileno() == -1, "another process may have its port by now: nothing is asked there"
 
 
 def test_the_head_of_a_request_has_a_bound_where_httptools_is_installed(log, monkeypatch):
