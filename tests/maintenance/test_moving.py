@@ -472,3 +472,15 @@ def test_a_log_whose_data_is_moved_while_it_is_copied(close: bool, url: str, tmp
     source = PosixStore(url) if close else Moving(PosixStore(url))
     copy_log(source, str(tmp_path / "copy"), print, close=close, progress=progress)
     assert received(str(tmp_path / "copy")) == [b"one", b"two", b"three"]
+
+
+def test_another_file_at_the_new_place_is_named(url: str, tmp_path: Path) -> None:
+    with pytest.raises(StopError):
+        move(url, tmp_path / "a", progress=until(COPYING))
+    name = min(data_of(tmp_path / "log"))
+    PosixStore(tmp_path / "a").create(name, b"other bytes")
+    with pytest.raises(
+        CorruptRecordError, match=f"{name} has 11 bytes, .* another program has written there"
+    ):
+        move(url, tmp_path / "a")
+    assert received(url) == [b"one", b"two"]

@@ -110,6 +110,22 @@ MUTANTS = (
         ("tests/cli/test_history.py",),
     ),
     Mutant(
+        "log-made-among-data-files",
+        "spark_eos/log/log.py",
+        "    of_logs = (paths.LOG, paths.COPY, DATA_MARK)\n",
+        "    of_logs = (paths.LOG, paths.COPY)\n",
+        "a log is made in the place of another one's data files, which its vacuum deletes",
+        ("tests/log/test_two_stores.py", "-k", "among_data"),
+    ),
+    Mutant(
+        "copied-from-where-the-data-was",
+        _COPYING,
+        "        source = data_place(fixed.state).of(source)  # The data may be moved meanwhile.\n",
+        "        source = data_place(fixed.state).of(source) if not missed else source\n",
+        "a copy beside a move of the data calls a sound log damaged",
+        ("tests/maintenance/test_moving.py", "-k", "while_it_is_copied"),
+    ),
+    Mutant(
         "log-made-in-a-copy",
         "spark_eos/log/log.py",
         "    of_logs = (paths.LOG, paths.COPY, DATA_MARK)\n",

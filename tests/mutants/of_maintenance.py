@@ -427,6 +427,22 @@ MUTANTS = (
         ("tests/maintenance/test_vacuum.py", "-k", "full_disk"),
     ),
     Mutant(
+        "compacted-by-other-keys",
+        "spark_eos/maintenance/compaction.py",
+        "        if partition is None or self._log.state.topics.get(topic.name) != topic:\n",
+        "        topic = self._log.state.topics[topic.name]\n        if partition is None:\n",
+        "key.columns that change in the middle of a pass: records go whose key is the only one",
+        ("tests/maintenance/test_compaction.py", "-k", "other_keys"),
+    ),
+    Mutant(
+        "compacted-by-keys-of-before",
+        "spark_eos/maintenance/compaction.py",
+        "    if state.topics.get(topic.name) != topic:\n        raise SegmentsReplacedError",
+        "    if False:\n        raise SegmentsReplacedError",
+        "key.columns that change before a step of compaction is committed: records go whose key is the only one",
+        ("tests/maintenance/test_compaction.py", "-k", "other_keys"),
+    ),
+    Mutant(
         "one-topic-stops-all",
         "spark_eos/maintenance/unreadable.py",
         "            except ConfigError as error:\n                self.leave(topic, error)",

@@ -582,6 +582,22 @@ def test_large_files_are_copied_in_parts(monkeypatch):
         backed_up(log, MemoryStore())
 
 
+def test_a_large_file_that_ends_early_is_damage(monkeypatch):
+    """It has its length, and still a read gets less."""
+    from spark_eos.extensions.backup import transfer
+
+    class Short(Watched):
+        def read(self, name, offset=0, length=None):
+            data = super().read(name, offset, length)
+            return data[:0] if offset and name.startswith(paths.DATA) else data
+
+    monkeypatch.setattr(transfer, "PART", 100)
+    log, repository = grown(), MemoryStore()
+    with pytest.raises(CorruptRecordError, match=r"ends before byte .*eoslog verify"):
+        backup_log(Short(log.store, lambda *_: None), repository, clock=log.clock)
+    assert listed_in(repository, MANIFESTS) == []
+
+
 def test_a_manifest_of_a_newer_version_is_refused():
     log, repository = grown(), MemoryStore()
     backup = backed_up(log, repository)
