@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache, reduce
-from numbers import Integral
 from operator import is_, or_
 from types import NoneType, UnionType
 from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol import actions as a
@@ -66,6 +67,7 @@ _NEW_BATCHES = {"BatchRef.base_sequence": Bounds(INT32.least, 2**32)}
 _PLAIN: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (str, str.__str__),
     (bytes, lambda value: bytes(memoryview(value))),
+    (np.integer, int),
 )
 """Not ``str(value)``: a member of an ``Enum`` shows itself otherwise. Enumerations of numbers are the protocol's."""
 
@@ -115,7 +117,7 @@ def in_plain_types(value: Any) -> Any:
     for kind, plain in _PLAIN:
         if isinstance(value, kind) and type(value) is not kind:
             return plain(value)
-    return int(value) if isinstance(value, Integral) and not isinstance(value, int) else value
+    return value
 
 
 @cache
