@@ -142,9 +142,17 @@ MUTANTS = (
     Mutant(
         "removed-tombstones-missed",
         _COMPACTED,
-        "        if not _may_lack_tombstones(log, topic, newer, last):\n            since = newer",
-        "        since = newer",
+        " and not _may_lack_tombstones(log, topic, newer, last):",
+        ":",
         "a key stays in the table whose tombstone compaction has removed",
+        ("tests/extensions/tables/test_compacted.py",),
+    ),
+    Mutant(
+        "altered-topic-merged",
+        _COMPACTED,
+        "if not _was_altered(log.state, topic, last) and not",
+        "if not",
+        "rows stay in the table that have the key of others since the topic was altered",
         ("tests/extensions/tables/test_compacted.py",),
     ),
     Mutant(

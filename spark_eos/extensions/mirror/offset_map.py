@@ -27,11 +27,8 @@ class OffsetMap:
         self._target = TopicPartition(position.target, position.partition)
         topic = state.topics.get(self._at.topic)
         partition = None if topic is None else state.partitions.get((topic.topic_id, self._at.partition))
-        if partition is None or partition.start:
-            raise OffsetOutOfRangeError(
-                f"the offset map {self._at} is not whole any more: its topic, or records of it, were deleted. "
-                f"Offsets of {position.target}-{position.partition} cannot be looked up"
-            )
+        if partition is None or partition.start or (position.log_end >= 0 and not partition.end):
+            raise self._not_whole()
         self._rows = partition.end
         self._read: dict[int, MapRow] = {}
 
@@ -62,7 +59,7 @@ class OffsetMap:
         for fetch in plan(self._state, self._at, 0, self._rows, Isolation.READ_COMMITTED, self._log.load):
             values = read(self._log.store, topic, fetch).table.column("value").to_pylist()
             for number, value in enumerate(values, fetch.offset):
-                row = MapRow.of(value, f"{self._at}, offset {number}")
+                row = self._parsed(number, value)
                 if last is not None and row.end is not None:
                     yield last._replace(count=row.end[LOG] - last.log)
                 yield from row.runs[:-1]
@@ -158,8 +155,21 @@ class OffsetMap:
             topic = self._state.topics[self._at.topic]
             (fetch,) = fetches
             table = read(self._log.store, topic, fetch).table
-            self._read[number] = MapRow.of(table.column("value")[0].as_py(), f"{self._at}, offset {number}")
+            self._read[number] = self._parsed(number, table.column("value")[0].as_py())
         return self._read[number]
+
+    def _parsed(self, number: int, data: bytes | None) -> MapRow:
+        row = MapRow.of(data, f"{self._at}, offset {number}")
+        if (row.end is None) != (number == 0):  # Each row but the first says where the one before it ends.
+            raise self._not_whole()
+        return row
+
+    def _not_whole(self) -> OffsetOutOfRangeError:
+        return OffsetOutOfRangeError(
+            f"the offset map {self._at} is not whole any more: its topic, or records of it, were deleted, or it has "
+            f"those of another topic of Kafka. Offsets of {self._target} cannot be looked up. Mirror the topic under "
+            "another --name"
+        )
 
 
 class MirrorOffsets(NamedTuple):

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from spark_eos.errors import EosLogError
-from spark_eos.extensions.mirror.positions import MirroredBatch, MirroredPartition, Position
+from spark_eos.errors import EosLogError, InvalidRequestError
+from spark_eos.extensions.mirror.positions import MirroredBatch, MirroredPartition, Position, positions
 from spark_eos.extensions.mirror.runs import MapRow, joined, runs_of
 from spark_eos.protocol.actions import Action, AppendBatches, CommitMicroBatch, InitProducer, SourceProgress
 from spark_eos.protocol.actions.queries.microbatch import ONE_SHOT_TIMEOUT_MS
@@ -129,11 +129,20 @@ def is_current(state: State, partition: MirroredPartition, run_id: str) -> bool:
 def begin(state: State, first: Sequence[Position], mirror: str, run_id: str) -> tuple[Action, ...]:
     """Note where a topic begins, for all of its partitions at once; nothing if one of them is known.
 
-    So a partition without a position is one that Kafka's topic got later, and begins at offset 0.
+    So a partition without a position is one that Kafka's topic got later, and begins at offset 0. Raises
+    `InvalidRequestError` if the mirror brings another topic of Kafka there: an offset map is for one.
     """
     partitions = [MirroredPartition(mirror, at.source_id, at.target_id, at.partition) for at in first]
     if any(partition.transactional_id in state.queries for partition in partitions):
         return ()
+    for other in positions(state, mirror):
+        for at in first[:1]:
+            if other.target_id == at.target_id:
+                raise InvalidRequestError(
+                    f"topic {at.target!r} is mirrored from Kafka's topic {other.topic!r} under this --name, and its "
+                    f"offset map has no room for {at.topic!r}. Mirror that into another topic (--rename), or into the "
+                    "same one under another --name with --append"
+                )
     moves = tuple(
         _move(Share(partition, run_id, None, at, NO_RECORDS), at)
         for partition, at in zip(partitions, first, strict=True)

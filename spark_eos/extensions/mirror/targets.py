@@ -8,7 +8,7 @@ from typing import NamedTuple
 from spark_eos.config.topic import TOPIC
 from spark_eos.errors import ConfigError, InvalidRequestError
 from spark_eos.extensions.mirror.kafka_source import SourceTopic, recreated
-from spark_eos.extensions.mirror.positions import Position, map_topic
+from spark_eos.extensions.mirror.positions import Position, map_topic, positions
 from spark_eos.log.topics import new_topic
 from spark_eos.protocol.actions import Action, AlterTopic, DeleteTopic
 from spark_eos.protocol.state import State, Topic
@@ -58,18 +58,20 @@ def prepare(
 ) -> tuple[Action, ...]:
     """What makes the log ready for these topics. ``ids`` are the topic ids of new ones, by name."""
     actions: list[Action] = []
+    begun_ids = {position.target_id for position in positions(state, mirror)}
     for target in targets:
         mapped = map_topic(mirror, target.name)
         topic, map_ = state.topics.get(target.name), state.topics.get(mapped)
+        is_begun = topic is not None and topic.topic_id in begun_ids
+        if map_ is not None and not is_begun and (topic is None or _rows(state, map_)):
+            actions.append(DeleteTopic(mapped, map_.topic_id))  # That of a topic that was deleted.
+            map_ = None
         if topic is None:
-            if map_ is not None:  # That of a topic that was deleted.
-                actions.append(DeleteTopic(mapped, map_.topic_id))
             actions.append(
                 new_topic(target.name, target.source.partitions, target.config, None, ids[target.name])
             )
-            map_ = None
         else:
-            if map_ is None and not may_append:
+            if not (may_append or (is_begun and map_ is not None)):
                 _check_is_empty(state, mirror, topic)
             actions += _changes(topic, target)
         if map_ is None:
@@ -86,12 +88,17 @@ def _check_is_empty(state: State, mirror: str, topic: Topic) -> None:
             f"topic {topic.name!r} has columns of its own, and records of Kafka have key, value and headers: mirror "
             "into another topic (--rename)"
         )
-    rows = sum(state.partitions[topic.topic_id, number].end for number in range(topic.partitions))
+    rows = _rows(state, topic)
     if rows:
         raise InvalidRequestError(
             f"topic {topic.name!r} has {rows} records that mirror {mirror!r} has not written, perhaps those of the "
             "same Kafka topic by another mirror. Add to them with --append, or mirror into another topic (--rename)"
         )
+
+
+def _rows(state: State, topic: Topic) -> int:
+    """How many offsets of the topic are taken."""
+    return sum(state.partitions[topic.topic_id, number].end for number in range(topic.partitions))
 
 
 def _changes(topic: Topic, target: Target) -> list[Action]:
@@ -108,10 +115,10 @@ def _changes(topic: Topic, target: Target) -> list[Action]:
 
 
 def check_continues(
-    positions: Sequence[Position], topic: SourceTopic, target_id: str, cluster: str, address: str
+    earlier: Sequence[Position], topic: SourceTopic, target_id: str, cluster: str, address: str
 ) -> None:
     """Raise if the log's topic holds records of another cluster's topic, or of an earlier one of the same name."""
-    for position in positions:
+    for position in earlier:
         if position.target_id != target_id:
             continue
         if position.cluster != cluster:

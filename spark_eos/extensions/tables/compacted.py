@@ -1,8 +1,9 @@
 """Compacted topics as tables: of each key of a partition the newest row, and none where that is a tombstone.
 
 The log's own compaction comes to the same sooner or later. A version of the table has it at once: the rows that came
-since the version before are merged into it. Where the log's compaction may have removed tombstones since then, the
-table is made from all rows: what a tombstone has removed could stay otherwise.
+since the version before are merged into it. Where the log's compaction may have removed tombstones since then, or the
+topic was altered, the table is made from all rows: what a tombstone has removed could stay otherwise, or what has the
+same key now.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from spark_eos.log.data.records import Records, read
 from spark_eos.log.log import Log
 from spark_eos.log.topics import config_value, key_columns, layout_of
 from spark_eos.maintenance.cleaner import KeyMap, keys_of
+from spark_eos.protocol.actions.topics import TOPIC_ALTERED
 from spark_eos.protocol.index_rows import IndexRow, Kind
 from spark_eos.protocol.publication import Pin
-from spark_eos.protocol.state import Topic
+from spark_eos.protocol.rules.trail import goes_back_to
+from spark_eos.protocol.state import State, Topic
 
 _ANY = 1 << 62
 
@@ -38,7 +41,7 @@ def newest_rows(
     since = dict(pins)
     if last is not None:
         newer = {number: _since(pin, last.offsets.get(number)) for number, pin in pins.items()}
-        if not _may_lack_tombstones(log, topic, newer, last):
+        if not _was_altered(log.state, topic, last) and not _may_lack_tombstones(log, topic, newer, last):
             since = newer
     whole = last is None or since == pins
     topic_then = topic._replace(schemas=topic.schemas[:versions])
@@ -60,6 +63,16 @@ def newest_rows(
 def _since(pin: Pin, before: tuple[int, int] | None) -> Pin:
     """The part of a pin that the version before does not have."""
     return pin if before is None else pin._replace(start=min(max(pin.start, before[1]), pin.end))
+
+
+def _was_altered(state: State, topic: Topic, last: Stamp) -> bool:
+    """Whether the topic's key, or for how long tombstones stay, may have been another one since the version before."""
+    if not goes_back_to(state, last.entry, last.timestamp_ms):
+        return True
+    return any(
+        event.entry > last.entry and (event.what, event.name) == (TOPIC_ALTERED, topic.name)
+        for event in state.trail
+    )
 
 
 def _may_lack_tombstones(log: Log, topic: Topic, since: Mapping[int, Pin], last: Stamp) -> bool:

@@ -36,6 +36,7 @@ _Value = TypeVar("_Value")
 MAX_TOPIC_NAME = 249
 """Characters of a topic's name, as in Kafka."""
 
+TOPIC_ALTERED = "topic altered"
 TOPIC_DELETED = "topic deleted"
 """What the trail says of it."""
 
@@ -170,7 +171,7 @@ def _tell_altered(before: State, _after: State, action: AlterTopic, _writer: str
     if action.schema is not None:
         parts.append("another version of its columns")
     if text := "; ".join(part for part in parts if part):
-        yield TrailNote("topic altered", action.name, text)
+        yield TrailNote(TOPIC_ALTERED, action.name, text)
 
 
 declare(

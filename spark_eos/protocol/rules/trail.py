@@ -44,6 +44,12 @@ def added(before: State, state: State, request: a.Request) -> State:
     return replace(state, trail=tuple(trail))
 
 
+def goes_back_to(state: State, entry: int, timestamp_ms: int) -> bool:
+    """Whether all is known that was told after an entry of that time, but for restarts."""
+    is_old = state.timestamp_ms - timestamp_ms >= setting(state, "audit.retention.ms")
+    return not is_old and (len(state.trail) < MOST or state.trail[0].entry <= entry)
+
+
 def _add(trail: list[Event], event: Event) -> None:
     for at in range(len(trail) - 1, -1, -1):
         earlier = trail[at]

@@ -12,6 +12,7 @@ from spark_eos import Admin, Producer, TopicPartition, read_arrow
 from spark_eos.errors import (
     ConfigError,
     CorruptRecordError,
+    InvalidRequestError,
     KafkaTimeoutError,
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
@@ -412,3 +413,55 @@ def test_all_records_of_a_transaction_wait_for_room_in_the_queue_of_the_client()
     transaction.send("t", 0, [(None, value, None, 0) for value in (b"0", b"1")])
     transaction.note("map", 0, None, b"2")
     assert (kafka.sent, kafka.queued) == ([b"0", b"1"], [b"2"])
+
+
+def runs_in(log):
+    state = log.follow()
+    (position,) = [at for at in positions(state, "m") if at.target_id == log.topic("t").topic_id]
+    return [tuple(run) for run in OffsetMap(log, state, "m", position).runs()]
+
+
+def test_a_topic_that_others_have_made_again_has_a_map_of_its_own():
+    store = MemoryStore()
+    _, _, log = run(Listed([Message(0), Message(1), Message(3)], high=4), store)
+    assert runs_in(log) == [(0, 0, 2), (3, 2, 1)]
+    admin = Admin(log)
+    admin.delete_topic("t")
+    admin.create_topic("t", 1)
+    with Producer(log) as producer:
+        producer.send("t", b"mine")
+    with pytest.raises(InvalidRequestError, match=r"has 1 records that mirror 'm' has not written"):
+        run(Listed([Message(1), Message(3)], low=1, high=4), store)
+    _, _, log = run(Listed([Message(1), Message(3)], low=1, high=4), store, may_append=True)
+    assert values(log) == [b"mine", b"x", b"x"]
+    assert runs_in(log) == [(1, 1, 1), (3, 2, 1)]
+    run(Listed([Message(4)], low=1, high=5), store)
+    assert runs_in(log) == [(1, 1, 1), (3, 2, 2)]
+
+
+def test_a_map_that_others_have_made_again_is_no_map():
+    store = MemoryStore()
+    _, _, log = run(Listed([Message(0), Message(1)], high=2), store)
+    map_ = log.topic("__mirror.m.t")
+    Admin(log).delete_topic("__mirror.m.t")
+    Admin(log).create_topic("__mirror.m.t", map_.partitions)
+    for source in (None, Listed([Message(3)], high=4)):
+        if source is not None:
+            run(source, store)
+        (position,) = positions(log.follow(), "m")
+        with pytest.raises(OffsetOutOfRangeError, match=r"map __mirror\.m\.t-0 is not whole any more"):
+            OffsetMap(log, log.state, "m", position).to_log(1)
+
+
+def test_two_topics_of_kafka_are_not_mirrored_into_one():
+    class Other(Listed):
+        def describe(self, names):
+            return {name: SourceTopic(name, f"id of {name}", 1) for name in names}
+
+    store = MemoryStore()
+    run(Listed([Message(0)], high=1), store)
+    log = Log.open(store)
+    options = MirrorOptions("m", partitions={"u": [0]}, renamed={"u": "t"}, may_append=True)
+    with pytest.raises(InvalidRequestError, match="'t' is mirrored from Kafka's topic 't' under this --name"):
+        Mirror(log, Other(), options, print).run(lambda: True)
+    assert values(log) == [b"x"]

@@ -99,6 +99,35 @@ def test_tombstones_that_compaction_has_removed_are_not_missed(world):
     assert {one["key"] for one in found(world, "keys")} == {b"b", b"c"}
 
 
+def test_a_topic_whose_tombstones_were_kept_for_shorter_between_two_versions(world):
+    """As after a purge: the setting is as it was when the next version is made."""
+    before = world.log.topic("keys").config["delete.retention.ms"]
+    world.admin.alter_topic("keys", config={"delete.retention.ms": 86_400_000})
+    world.write(1, ["keys"], make={"keys": lambda _: {"key": b"a", "value": b"1"}})
+    world.tables.publish("c")
+    world.write(1, ["keys"], make={"keys": lambda _: {"key": b"a", "value": None}})
+    world.admin.alter_topic("keys", config={"delete.retention.ms": before})
+    for _ in range(3):
+        Compactor(world.log).run()
+        world.clock.sleep(10.0)
+        world.write(1, ["keys"], make={"keys": lambda _: {"key": b"c", "value": b"3"}})
+    world.admin.alter_topic("keys", config={"delete.retention.ms": 86_400_000})
+    world.tables.publish("c")
+    assert {one["key"] for one in found(world, "keys")} == {b"c"}
+
+
+def test_a_topic_that_has_another_key_from_now_on(world):
+    rows = iter([(1, "a"), (1, "b"), (2, "a"), (1, "b")])
+    make = {"typed": lambda _: dict(zip(("id", "region"), next(rows), strict=True), name="n")}
+    world.write(3, ["typed"], make=make)
+    world.tables.publish("c")
+    assert len(found(world, "typed")) == 3
+    world.admin.alter_topic("typed", config={"key.columns": "id"})
+    world.write(1, ["typed"], make=make)
+    published = world.tables.publish("c")
+    assert found(world, "typed") == expected(world, "typed", published.entry, ["id"])
+
+
 def test_a_topic_that_is_compacted_from_now_on_or_no_more_is_published_as_a_whole(world):
     world.write(4, ["events"])
     world.tables.create("e", ["events"], mode="copied", location=world.lake)
