@@ -217,12 +217,16 @@ class ConsumerGroupMetadata(NamedTuple):
         The id that the group gave the consumer; empty: the consumer has not subscribed.
     group_instance_id
         The setting ``group.instance.id`` of a static member (KIP-345).
+    topic_ids
+        Name and id of each topic that the consumer reads now: a topic that was created again under the same name is
+        another one.
     """
 
     group_id: str
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
+    topic_ids: tuple[tuple[str, str], ...] = ()
 
     @property
     def membership(self) -> Membership | None:

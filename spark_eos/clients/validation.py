@@ -75,6 +75,7 @@ def check_group(group: ConsumerGroupMetadata) -> None:
         ("generation_id", int),
         ("member_id", str),
         ("group_instance_id", (str, type(None))),
+        ("topic_ids", tuple),
     ):
         value = getattr(group, field)
         if not isinstance(value, kinds) or isinstance(value, bool):

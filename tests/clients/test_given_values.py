@@ -108,6 +108,7 @@ def test_offsets_without_metadata(log):
         (ConsumerGroupMetadata("g", "1", "m"), "generation_id"),
         (ConsumerGroupMetadata("g", 1, 5), "member_id"),
         (ConsumerGroupMetadata("g", 1, "m", 5), "group_instance_id"),
+        (ConsumerGroupMetadata("g", 1, "m", None, "t"), "topic_ids"),
     ],
     ids=repr,
 )

@@ -81,9 +81,9 @@ def test_subscribe_needs_a_group(world):
 def test_nothing_is_joined_before_the_first_poll(world):
     consumer = world.member()
     assert "g" not in world.log.follow().groups
-    assert consumer.group_metadata()[1:] == (-1, "", None)
+    assert consumer.group_metadata()[1:4] == (-1, "", None)
     consumer.poll()
-    assert consumer.group_metadata() == ("g", world.group.generation, *world.group.members, None)
+    assert consumer.group_metadata()[:4] == ("g", world.group.generation, *world.group.members, None)
     assert held(consumer) == "t0 t1 t2 t3"
 
 
@@ -550,7 +550,7 @@ def test_a_static_member_restarts_without_a_rebalance(world):
     assert again.assignment() == mine
     assert heard.take() == [("assigned", places(mine))]
     assert {TopicPartition(record.topic, record.partition) for record in rest} <= mine
-    assert again.group_metadata() == ("g", generation, member_id(again), "a")
+    assert again.group_metadata()[:4] == ("g", generation, member_id(again), "a")
 
 
 def test_the_predecessor_of_a_static_member_is_fenced(world):

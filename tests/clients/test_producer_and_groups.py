@@ -12,6 +12,7 @@ from spark_eos.errors import (
     AbortableError,
     ProducerFencedError,
     UnknownMemberIdError,
+    UnknownTopicOrPartitionError,
     UnstableOffsetCommitError,
 )
 from spark_eos.log.log import Log
@@ -121,6 +122,45 @@ def test_a_member_that_lost_its_partitions_cannot_commit_in_a_transaction(url):
         producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, "g")
         producer.commit_transaction()
     assert values(url) == [b"3"]
+
+
+@pytest.mark.parametrize("subscribes", [True, False])
+def test_offsets_of_a_topic_that_was_created_again_since_they_were_read_are_refused(url, subscribes):
+    admin, at = Admin(url), TopicPartition("t", 0)
+    admin.create_topics(["t", "copies"])
+    settings = {"group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    with (
+        Producer(url) as sender,
+        Consumer(url, settings) as consumer,
+        Producer(url, {"transactional.id": "tx"}) as producer,
+    ):
+        sender.send("t", b"old")
+        sender.flush()
+        if subscribes:
+            consumer.subscribe(["t"])
+        else:
+            consumer.assign([at])
+        assert [record.value for record in consumer.poll(1000)] == [b"old"]
+        admin.delete_topic("t")
+        admin.create_topic("t")
+        for value in (b"new", b"newer"):
+            sender.send("t", value)
+        sender.flush()
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("copies", b"old")
+        with pytest.raises(UnknownTopicOrPartitionError, match="deleted and created again"):
+            producer.send_offsets_to_transaction({at: 1}, consumer.group_metadata())
+        with pytest.raises(AbortableError, match="abort_transaction comes first"):
+            producer.commit_transaction()
+        producer.abort_transaction()
+        if not subscribes:
+            consumer.assign([at])
+        assert [record.value for record in consumer.poll(1000)] == [b"new", b"newer"]
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction({at: 2}, consumer.group_metadata())
+        producer.commit_transaction()
+        assert admin.list_group_offsets("g") == {at: OffsetAndMetadata(2)}
 
 
 def test_an_open_transaction_stops_nobody_but_committed_readers_of_its_partitions_until_its_timeout():

@@ -6,10 +6,12 @@ import os
 
 import pytest
 
+from spark_eos import Admin
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
     IllegalStateError,
     InvalidRequestError,
+    ProducerFencedError,
     StoreFullError,
     TopicExistsError,
 )
@@ -18,10 +20,21 @@ from spark_eos.log.clock import Retry
 from spark_eos.log.commit import group
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.log import Log
-from spark_eos.protocol.actions import AlterTopic, CreateTopic, DeleteTopic, Entry, Request
+from spark_eos.protocol.actions import (
+    AlterTopic,
+    CommitOffsets,
+    CreateTopic,
+    DeleteTopic,
+    EndTransaction,
+    Entry,
+    InitProducer,
+    PartitionOffset,
+    Request,
+)
 from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.protocol.rules.fate import Fate
 from spark_eos.protocol.state import EMPTY
+from spark_eos.protocol.types import ProducerStamp
 from spark_eos.storage import PosixStore
 from spark_eos.storage.group_channel import FileGroupChannel
 from spark_eos.testing import FaultyStore
@@ -505,6 +518,50 @@ def test_what_is_to_follow_the_state_it_saw_is_never_handed_over(leader, other):
     assert {*done.state.topics} == {"x", "y"}
     assert writers(leader) == ["a", "b"], "an entry of its own"
     assert not other.log._parts.in_doubt.ids
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        (lambda admin, name: admin.alter_topic("t", config={name: 5}), ("retention.ms", "segment.ms")),
+        (
+            lambda admin, name: admin.alter_log({name: 5}),
+            ("producer.id.expiration.ms", "transactional.id.expiration.ms"),
+        ),
+    ],
+)
+def test_of_settings_that_two_change_at_once_none_is_lost(leader, other, change, names):
+    """An entry has all settings: of those that were read before it, another process may have changed some."""
+    leader.log.commit(create("t"))
+    other.log.follow()
+    leader.lead()
+    other.waits = [lambda: (change(Admin(leader.log), names[0]), leader.lead())]
+    change(Admin(other.log), names[1])
+    for wait in other.waits:
+        wait()
+    state = other.log.follow()
+    changed = {**state.config, **state.topics["t"].config}
+    assert {name: changed.get(name) for name in names} == dict.fromkeys(names, "5")
+
+
+def test_of_two_transactions_in_a_row_the_first_alone_is_aborted(leader, other):
+    """Its number is looked at in a state, and the abort would be added to a later one."""
+
+    def opened(number):
+        offsets = (PartitionOffset("t", "id-t-a", 0, number),)
+        return CommitOffsets("g", offsets, ProducerStamp(0, 0, number))
+
+    leader.log.commit(lambda _: (CreateTopic("t", "id-t-a", 1), InitProducer(0, 0, "tx", 1000), opened(0)))
+    other.log.follow()
+    leader.lead()
+    next_one = (EndTransaction(ProducerStamp(0, 0, 0), commit=True), opened(1))
+    other.waits = [leader.does(lambda _: next_one)]
+    Admin(other.log).abort_transaction("tx")
+    if other.waits:  # The abort came first, in an entry of its own.
+        with pytest.raises(ProducerFencedError):
+            other.waits[0]()
+    else:
+        assert other.log.follow().producers[0].is_open
 
 
 def test_large_requests_go_alone(leader, other, monkeypatch):

@@ -217,5 +217,6 @@ def _abort(log: Log, target: Producer) -> TransactionDescription:
             return ()
         return (_fence(producer),)
 
-    state = log.commit(propose, writer=WRITER).state
+    # In a later state the producer may have another transaction open.
+    state = log.commit(propose, writer=WRITER, alone=True).state
     return transaction_description(topic_names(state), state.producers.get(target.producer_id, target))

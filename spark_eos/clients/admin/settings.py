@@ -124,7 +124,7 @@ class SettingsAdmin(AdminBase):
             stays = {key: value for key, value in state.config.items() if key not in config}
             return (AlterLog(tuple(sorted({**stays, **changes}.items()))),)
 
-        self._log().commit(propose, writer=WRITER)
+        self._log().commit(propose, writer=WRITER, alone=True)  # All settings are in it, those of others too.
 
     def describe_clock(self) -> ClockDescription:
         """Compare the clocks of the log, the store and this machine.

@@ -165,7 +165,7 @@ class TopicAdmin(AdminBase):
                 raise UnknownTopicOrPartitionError(f"topic {name!r} was deleted")
             return (alteration(topic, partitions, None if config is None else changes, new_schema, edits),)
 
-        log.commit(propose, writer=WRITER)
+        log.commit(propose, writer=WRITER, alone=True)  # All settings are in it, those of others too.
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic, its records, and the offsets that groups committed for it.

@@ -171,4 +171,6 @@ class ConsumerOffsets(ConsumerBase):
         KIP-447: a transaction whose offsets come from an older generation of the group is refused.
         """
         group = self._need_group("group_metadata")
-        return ConsumerGroupMetadata(group) if self._rebalance is None else self._rebalance.metadata
+        metadata = ConsumerGroupMetadata(group) if self._rebalance is None else self._rebalance.metadata
+        ids = {at.topic: assigned.topic.topic_id for at, assigned in self._assigned.items()}
+        return metadata._replace(topic_ids=tuple(sorted(ids.items())))

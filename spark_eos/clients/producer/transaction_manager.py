@@ -21,6 +21,7 @@ from spark_eos.errors import (
     ProducerFencedError,
     RetriableError,
     StorageError,
+    UnknownTopicOrPartitionError,
 )
 from spark_eos.log.commit.loop import Committed
 from spark_eos.log.environment import refuse_second_call
@@ -36,6 +37,7 @@ from spark_eos.protocol.actions import (
 )
 from spark_eos.protocol.actions.expiry import is_open
 from spark_eos.protocol.actions.groups import check_committer
+from spark_eos.protocol.actions.offsets import require_partition
 from spark_eos.protocol.state import State, TransactionState
 from spark_eos.protocol.types import ProducerStamp
 from spark_eos.storage.forks import OfOneProcess
@@ -176,8 +178,8 @@ class TransactionManager(OfOneProcess):
         try:
             state = self._log().follow()
             self._check_epoch(state)
-            check_committer(state, group, member, [(at.topic_id, at.partition) for at in offsets])
-        except (ProducerFencedError, CommitFailedError) as error:
+            check_committer(state, group, member, [require_partition(state, at) for at in offsets])
+        except (ProducerFencedError, CommitFailedError, UnknownTopicOrPartitionError) as error:
             self.fail(error)
             raise
         self._members[group] = member

@@ -91,7 +91,8 @@ class ProducerTransactions(ProducerBase):
         InvalidRequestError
             The offsets or the group are given in another form.
         UnknownTopicOrPartitionError
-            The log has no such topic.
+            The log has no such topic or partition, or the topic was created again since the consumer read it. Call
+            `abort_transaction`.
         CommitFailedError
             The group was rebalanced, and the consumer may have lost its partitions. Call `abort_transaction`, and go
             on with the partitions that the consumer is assigned then.
@@ -139,11 +140,12 @@ class ProducerTransactions(ProducerBase):
             transactions = self._need("send_offsets_to_transaction")
             transactions.check("send_offsets_to_transaction")
             log = self._log()
+            # The consumer's own: another topic may have the name by now, and would be read from these offsets on.
+            ids = dict(group_metadata.topic_ids)
             places = []
             for at, offset in positions.items():
-                topic = log.topic(at[0])
-                place = PartitionOffset(topic.name, topic.topic_id, at[1], offset.offset, offset.metadata)
-                places.append(place)
+                topic_id = ids.get(at[0]) or log.topic(at[0]).topic_id
+                places.append(PartitionOffset(at[0], topic_id, at[1], offset.offset, offset.metadata))
             transactions.add_offsets(group, group_metadata.membership, places)
 
     def prepare_transaction(self) -> PreparedTxnState:

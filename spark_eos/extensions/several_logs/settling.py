@@ -61,7 +61,8 @@ def _end(log: Log, follower: Follower, decider: Decider, *, commit: bool) -> Non
                 ),
             )
 
-        state = log.commit(propose, writer=follower.transactional_id).state
+        # In a later state it may have ended, and another transaction be open.
+        state = log.commit(propose, writer=follower.transactional_id, alone=True).state
         current = state.producer_of(follower.transactional_id)
         if current is not None and _same(current.follows, decider):
             assert current.follows is not None

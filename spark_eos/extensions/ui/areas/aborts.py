@@ -33,7 +33,7 @@ def abort(follower: Follower, question: Question) -> Answer:
     if outcome != "open":
         return _ended(outcome, text, transactional_id)
     try:
-        state = log.commit(propose, writer=WRITER).state
+        state = log.commit(propose, writer=WRITER, alone=True).state
     except CommitOutcomeUnknownError as error:
         raise CommitOutcomeUnknownError(
             f"it is not known whether the abort of transaction {stamp.number} of {transactional_id!r} was written: the "
