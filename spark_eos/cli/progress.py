@@ -16,11 +16,24 @@ _LINE_S = 10.0
 
 _SCREEN_S = 0.1
 
+GOES_ON = "it is not done; the same command goes on with it"
+"""What a command says that was stopped, and can be repeated."""
+
 
 class Progress:
-    """Shows what is being done. Leave it, or `clear` it, before anything else is printed."""
+    """Shows what is being done. Leave it, or `clear` it, before anything else is printed.
 
-    def __init__(self, out: TextIO | None = None, monotonic: Callable[[], float] = time.monotonic) -> None:
+    ``stopped`` is what Ctrl-C means for that: without a word a command that it ended looks like one that is done.
+    """
+
+    def __init__(
+        self,
+        out: TextIO | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        *,
+        stopped: str = "",
+    ) -> None:
+        self._stopped = stopped
         self._out = sys.stderr if out is None else out
         self._now = monotonic
         self.in_place = self._out.isatty()
@@ -32,8 +45,10 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.clear()
+        if kind is KeyboardInterrupt and self._stopped:
+            print(f"eoslog: stopped by SIGINT: {self._stopped}", file=self._out, flush=True)
 
     def count(self, label: str, done: int, of: int) -> None:
         """``done`` things are done, of ``of``; of an unknown number, if ``of`` is not larger."""

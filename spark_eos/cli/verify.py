@@ -53,7 +53,7 @@ def verify(
     settings = store_settings(command_config)
     if note:
         _check_readable(url, command_config)
-    with Progress() as progress:
+    with Progress(stopped="the rest of the log was not looked at") as progress:
 
         def show(finding: Finding) -> None:
             progress.clear()
@@ -63,12 +63,7 @@ def verify(
                 remedy = f"; {finding.remedy}" if finding.remedy else ""
                 print(f"{finding.verdict.value}: {finding.name}: {finding.text}{remedy}")
 
-        try:
-            summary = check(url, show, repair=repair, quick=quick, progress=progress.count, settings=settings)
-        except KeyboardInterrupt:
-            progress.clear()
-            print("eoslog: stopped by SIGINT: the rest of the log was not looked at", file=sys.stderr)
-            raise
+        summary = check(url, show, repair=repair, quick=quick, progress=progress.count, settings=settings)
     if as_json:
         counts = {verdict.value: count for verdict, count in summary.found.items()}
         print_json({**asdict(summary), "found": counts, "quick": quick})

@@ -179,6 +179,22 @@ MUTANTS = (
         ("tests/extensions/ui/test_browser.py",),
     ),
     Mutant(
+        "page-asks-another-log",
+        "spark_eos/extensions/ui/static/js/api.js",
+        "if (session && JSON.stringify(now.logs) !== JSON.stringify(session.logs))",
+        "if (false)",
+        "a change goes to another log, which has the number of the one that is shown since a new start of the server",
+        ("tests/extensions/ui/test_way_back.py",),
+    ),
+    Mutant(
+        "earlier-answer-is-shown",
+        "spark_eos/extensions/ui/static/js/records.js",
+        "if (mine !== last) return;",
+        "if (false) return;",
+        "the records of an earlier question are shown below the fields of a later one",
+        ("tests/extensions/ui/test_records_browser.py",),
+    ),
+    Mutant(
         "pressed-is-drawn-anew",
         "spark_eos/extensions/ui/static/js/api.js",
         "if (timer !== null) await new",

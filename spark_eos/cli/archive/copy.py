@@ -10,7 +10,7 @@ from spark_eos.cli.archive import findings
 from spark_eos.cli.options import ConfigFile, Json, Url, store_settings
 from spark_eos.cli.output import print_json
 from spark_eos.cli.parsing import Command
-from spark_eos.cli.progress import Progress
+from spark_eos.cli.progress import GOES_ON, Progress
 
 app = typer.Typer()
 
@@ -45,7 +45,7 @@ def copy(
 
     settings = store_settings(command_config)
     destination_settings = store_settings(destination_config, "--destination-config")
-    with Progress() as progress:
+    with Progress(stopped=GOES_ON) as progress:
         copied = copy_log(
             url,
             destination,

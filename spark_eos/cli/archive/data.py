@@ -9,7 +9,7 @@ import typer
 from spark_eos.cli.options import ConfigFile, Json, Url, exactly_one, open_log
 from spark_eos.cli.output import print_json
 from spark_eos.cli.parsing import Command, Commands
-from spark_eos.cli.progress import Progress
+from spark_eos.cli.progress import GOES_ON, Progress
 from spark_eos.errors.counting import counted
 
 app = typer.Typer(name="data", cls=Commands, help="The place of data files.")
@@ -55,7 +55,7 @@ def move(
     from spark_eos.maintenance.maintain import size_text
     from spark_eos.maintenance.moving.mover import DataMover
 
-    with Progress() as progress:
+    with Progress(stopped=GOES_ON) as progress:
         mover = DataMover(open_log(url, command_config), to or "", min_age_s=min_age, progress=progress.count)
         summary = mover.look() if dry_run else mover.run()
     if as_json:

@@ -10,7 +10,7 @@ from spark_eos.cli.archive import findings
 from spark_eos.cli.options import ConfigFile, Json, Url, at_most_one, open_log, store_settings
 from spark_eos.cli.output import print_json, print_table, printable
 from spark_eos.cli.parsing import Command, Commands
-from spark_eos.cli.progress import Progress
+from spark_eos.cli.progress import GOES_ON, Progress
 from spark_eos.cli.usage.added import Added
 from spark_eos.cli.usage.table import Columns
 from spark_eos.errors.counting import counted
@@ -47,6 +47,7 @@ _RepositoryConfig = Annotated[
     ),
 ]
 _OPTION = "--repository-config"
+_NOT_FREED = "not all that could be freed is; run eoslog backups vacuum"
 _GiveUp = Annotated[
     int,
     typer.Option(
@@ -78,7 +79,7 @@ def backup(
     """
     from spark_eos.extensions.backup.backing_up import backup_log
 
-    with Progress() as progress:
+    with Progress(stopped="a backup is whole or not there; run the same command again") as progress:
         summary = backup_log(
             url,
             repository,
@@ -134,7 +135,7 @@ def restore(
     from spark_eos.extensions.backup.restoring import restore_log
 
     at_most_one({"--to-entry": to_entry, "--to-time": to_time})
-    with Progress() as progress:
+    with Progress(stopped=GOES_ON) as progress:
         result = restore_log(
             repository,
             new_log,
@@ -203,7 +204,7 @@ def delete(
     """
     from spark_eos.extensions.backup.deleting import delete_backups
 
-    with Progress() as progress:
+    with Progress(stopped=_NOT_FREED) as progress:
         freed = delete_backups(
             repository,
             names,
@@ -224,7 +225,7 @@ def vacuum(
     """Free the files that no backup needs: of backups that were deleted or have died."""
     from spark_eos.extensions.backup.deleting import vacuum_backups
 
-    with Progress() as progress:
+    with Progress(stopped=_NOT_FREED) as progress:
         freed = vacuum_backups(
             repository,
             give_up_s=give_up,
@@ -249,7 +250,7 @@ def verify(
     """Compare all files of backups with their checksums. The exit code is 1 if a backup is damaged."""
     from spark_eos.extensions.backup.verifying import verify_backups
 
-    with Progress() as progress:
+    with Progress(stopped="the rest was not compared") as progress:
         result = verify_backups(
             repository,
             findings.shown(progress),

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spark_eos.cli.maintain import stoppable, teller
 from spark_eos.cli.options import ConfigFile, Json, Url, open_log
 from spark_eos.cli.output import print_json, print_table
 from spark_eos.cli.parsing import Command, Commands
+from spark_eos.cli.progress import Progress
 from spark_eos.cli.usage.added import Added
 from spark_eos.cli.usage.table import Columns
 from spark_eos.config.nearest import suggestion
@@ -99,7 +101,11 @@ def rotate(
     log = open_log(url, command_config)
     for name in topic or ():
         log.topic(name)
-    steps = KeyRotator(log, topic or None).run()
+    with stoppable() as stop, Progress() as progress:
+        tell = teller(stop, progress)
+        steps = KeyRotator(log, topic or None).run(
+            lambda step: tell(f"{step.topic}-{step.partition} rewritten up to offset {step.next_offset}")
+        )
     count, size = len(steps), sum(step.bytes_before for step in steps)
     if as_json:
         print_json({"steps": count, "bytes": size, "key_id": log.store.encryption_key_id})

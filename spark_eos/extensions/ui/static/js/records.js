@@ -133,7 +133,14 @@ export function records(context, found) {
     for (const [name, value] of Object.entries(kept.form)) form.elements[name].value = value;
     load(fieldsOf(form), kept.place);
   }
-  return {form, update};
+  // Another topic has the name now.
+  function forget() {
+    live = false;
+    asked = last = null;
+    waiting.textContent = "";
+    put(found, h("p", {class: "warn", role: "status"}, "This topic was deleted and created again. Read the records of the new one."));
+  }
+  return {form, update, forget};
 }
 
 // What a record is sorted by: numbers as such, else the text that is shown.

@@ -29,10 +29,13 @@ export function topic(root, context) {
   const form = asking(asked, context.refresh, field("Show", "only", {}, [["all", "all partitions"], ["held", "held back"], ["busy", "written to now"]]));
   const changes = topicChanges(context), reading = records(context, found);
   put(root, head, h("h2", {}, "Records"), reading.form, found, h("h2", {}, "Partitions"), form, parts, changes);
+  let id = null;
   return {live: true, async update() {
     if (changes.gone) { put(root, changes); return; }
     const answer = await ask("topic", asked);
     changes.show(answer);
+    if (id !== null && id !== answer.id) reading.forget();
+    id = answer.id;
     put(head, tiles([["Partitions", number(answer.partitions)], ["Offsets", number(answer.offsets)],
       ["Held back", number(answer.held), answer.held ? "bad" : ""], ["Values", answer.format],
       ["Rate", spark(answer.spark, "Offsets per second")]]),

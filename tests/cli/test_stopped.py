@@ -1,0 +1,28 @@
+"""Ctrl-C in a command that takes long: what it says is not done, and what goes on with it."""
+
+from __future__ import annotations
+
+import pytest
+
+import spark_eos.maintenance.copying
+from spark_eos import Log
+from spark_eos.cli.command import main
+from spark_eos.maintenance.moving.mover import DataMover
+
+
+def interrupted(*_arguments, **_options):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("command", [("copy", "LOG", "PLACE"), ("data", "move", "LOG", "--to", "PLACE")])
+def test_what_was_stopped_says_so(log_url, tmp_path, capsys, monkeypatch, command):
+    Log.create(log_url)
+    monkeypatch.setattr(spark_eos.maintenance.copying, "copy_log", interrupted)
+    monkeypatch.setattr(DataMover, "run", interrupted)
+    names = {"LOG": log_url, "PLACE": str(tmp_path / "place")}
+    with pytest.raises(SystemExit) as ended:
+        main([names.get(word, word) for word in command])
+    assert ended.value.code == 130
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "eoslog: stopped by SIGINT: it is not done; the same command goes on with it\n"
