@@ -143,6 +143,7 @@ def test_a_publication(tmp_path, clock, monkeypatch):
 
     log = Log.create(str(tmp_path / "log"), clock)
     Admin(log).create_topic("orders", 1)
+    Admin(log).alter_log({"entry.timestamp.after.max.ms": 10**12})  # Else the store's time counts.
     Tables(log).create("nightly", ["orders"])
     Tables(log).publish("nightly")
     send(log)
@@ -156,6 +157,9 @@ def test_a_publication(tmp_path, clock, monkeypatch):
         patch.setattr(DeltaTarget, "commit", refuse)
         with pytest.raises(RuntimeError):
             Tables(log).publish("nightly")
+    found = {one.name: one for one in look(log, clock).troubles}
+    assert found.keys() == {"publication behind"}  # It may be under way.
+    clock.now += HOUR_S / 2 + 1
     found = {one.name: one for one in look(log, clock).troubles}
     assert "publication behind" in found
     assert found["publication unfinished"].cure == (("tables", "publish", LOG, "--name", "nightly"),)
