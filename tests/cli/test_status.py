@@ -467,6 +467,21 @@ def test_a_backup_is_noted_once_it_is_whole_if_it_is_to_be(tmp_path, capsys):
     capsys.readouterr()
 
 
+@needs("backup")
+def test_a_backup_that_cannot_be_noted_is_made_and_says_so(tmp_path, capsys, monkeypatch):
+    log = Log.create(str(tmp_path / "log"))
+
+    def refuse(*_):
+        raise StorePermissionError("cannot create: it is not allowed. Nothing was done")
+
+    monkeypatch.setattr(Admin, "note_backup", refuse)
+    assert main(["backup", log.url, str(tmp_path / "backups"), "--name", "tuesday", "--note"]) == 1
+    out, err = capsys.readouterr()
+    assert out.startswith("backup tuesday of log ")
+    assert "not noted in the log, but the backup is made: cannot create: it is not allowed" in err
+    assert "[STORE_PERMISSION]" in err
+
+
 # -- Fencings ---------------------------------------------------------------------------------------
 
 
