@@ -136,7 +136,7 @@ def of_error(error: EosLogError, settings: Settings, *, is_bucket: bool = True) 
     elif error.code == "STORE_PERMISSION":
         page = "guide/security.md#roles"
         advice = (
-            "give these credentials the right that is named, or look with others (--command-config)"
+            "see to these credentials, as the text says, or look with others (--command-config)"
             if is_bucket
             else "give this user the right to read, or look as another user: looking needs no other right"
         )

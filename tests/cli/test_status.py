@@ -598,6 +598,9 @@ def test_advice_where_a_right_is_missing():
     folder, bucket = (of_error(error, NO_SETTINGS, is_bucket=is_bucket).advice for is_bucket in (False, True))
     assert "as another user" in folder
     assert "--command-config" not in folder
+    assert bucket.startswith(
+        "see to these credentials, as the text says"
+    )  # They may be wrong, or have expired.
     assert "--command-config" in bucket
 
 
