@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from spark_eos.log.log import Log
 from spark_eos.monitoring.backlog import appended
+from spark_eos.monitoring.elsewhere import QueryCommit, query_commits
 from spark_eos.monitoring.lag import Lag, lags_at
 from spark_eos.protocol.state import PartitionKey, Producer, State
 
@@ -129,6 +130,9 @@ class Activity(NamedTuple):
         How far all readers are behind.
     transactions
         The open transactions, the oldest first.
+    elsewhere
+        Queries that read outside of the log, mirrors of Kafka among them: how far they are behind, and whether they
+        run, is not known.
     """
 
     url: str
@@ -143,6 +147,7 @@ class Activity(NamedTuple):
     topics: list[TopicActivity]
     lags: list[Lag]
     transactions: list[OpenTransaction]
+    elsewhere: list[QueryCommit]
 
 
 class _Written(NamedTuple):
@@ -211,6 +216,7 @@ class Watch:
             _topics(state, sums, window_s),
             lags_at(log, state, now_ms),
             open_transactions(state, now_ms),
+            [query for query in query_commits(state) if not query.reads_here],
         )
 
     def _note(self, before: State, state: State, now_s: float) -> None:

@@ -20,7 +20,7 @@ from spark_eos.protocol.state import Partition
 class Backlog(NamedTuple):
     """What offsets of a partition hold.
 
-    ``first_ms`` is the time of the first record, to within its batch; None if there is no record.
+    ``first_ms`` is the time of the first record, to within its batch (`time_in`); None if there is no record.
     ``is_exact`` is False if something of it is estimated: from index pages, or the rest of a compacted batch.
     """
 
@@ -36,7 +36,7 @@ NOTHING = Backlog(0, 0, None, True)
 class RowSums:
     """Sums over rows of an index, so that any number of positions in them are looked up quickly."""
 
-    __slots__ = ("_bases", "_bytes", "_next_times", "_records", "_rows")
+    __slots__ = ("_bases", "_bytes", "_records", "_rows")
 
     def __init__(self, partition: Partition, rows: Iterable[IndexRow]) -> None:
         self._rows = [row for row in rows if is_record_batch(partition, row)]
@@ -44,7 +44,6 @@ class RowSums:
         batches = [row.batch for row in self._rows if row.batch is not None]
         self._records = [0, *accumulate(batch.count for batch in batches)]
         self._bytes = [0, *accumulate(batch.length for batch in batches)]
-        self._next_times = [batch.min_timestamp_ms for batch in batches]
 
     def between(self, start: int, stop: int) -> Backlog:
         """What the offsets ``start`` to ``stop - 1`` of these rows hold; no batch reaches over ``stop``."""
@@ -62,7 +61,19 @@ class RowSums:
             records -= row.batch.count * skip // row.count
             size -= row.batch.length * skip // row.count
             exact = not row.file.offsets  # Which of its offsets have a record is only in the file.
-        return Backlog(records, size, self._next_times[first], exact)
+        return Backlog(records, size, time_in(row, start), exact)
+
+
+def time_in(row: IndexRow, start: int) -> int:
+    """The time of the record of a batch at ``start``, or of its first one after that.
+
+    In the middle of the batch it is taken to have as large a share of the batch's time as of its offsets. Rolling joins
+    batches of hours also under a reader that has read all but the newest: it is not behind by these hours.
+    """
+    batch = row.batch
+    assert batch is not None
+    passed = max(start - row.base_offset, 0)
+    return batch.min_timestamp_ms + (batch.max_timestamp_ms - batch.min_timestamp_ms) * passed // row.count
 
 
 def is_record_batch(partition: Partition, row: IndexRow) -> bool:

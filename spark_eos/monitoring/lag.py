@@ -16,7 +16,15 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from spark_eos.log.log import Log
-from spark_eos.monitoring.backlog import NOTHING, Backlog, PageSums, RowSums, backlog, is_record_batch
+from spark_eos.monitoring.backlog import (
+    NOTHING,
+    Backlog,
+    PageSums,
+    RowSums,
+    backlog,
+    is_record_batch,
+    time_in,
+)
 from spark_eos.monitoring.places import Kind, Place, places, range_of
 from spark_eos.protocol.index import Index, IndexPage, Load, PageContent
 from spark_eos.protocol.rules.settings import setting
@@ -345,9 +353,9 @@ def _first_ms(
         if load is None or budget[0] <= 0:
             return None
         rows = Index((pages[number],)).scan(start, counted)
-        batch = next((row.batch for row in rows if is_record_batch(sums.partition, row)), None)
-        if batch is not None:
-            times[at] = batch.min_timestamp_ms
+        first_row = next((row for row in rows if is_record_batch(sums.partition, row)), None)
+        if first_row is not None:
+            times[at] = time_in(first_row, start)
             return times[at]
     times[at] = None
     return None

@@ -15,7 +15,6 @@ from spark_eos.log.log import Log
 from spark_eos.log.timekeeping import is_ahead
 from spark_eos.maintenance.maintain import size_text
 from spark_eos.monitoring.activity import Activity, Watch
-from spark_eos.monitoring.elsewhere import QueryCommit, query_commits
 from spark_eos.monitoring.measured_store import LookingStore
 from spark_eos.monitoring.members import SilentMember, silent_members
 from spark_eos.monitoring.sizes import Sizes
@@ -31,15 +30,11 @@ _LEAST_BYTES = 1 << 20
 
 
 class Status(NamedTuple):
-    """What a look at a log has found; ``activity`` is None if it could not be read.
-
-    ``elsewhere`` are queries that read outside of the log: how far they are behind, and whether they run, is not known.
-    """
+    """What a look at a log has found; ``activity`` is None if it could not be read."""
 
     log: str
     activity: Activity | None
     troubles: list[Trouble]
-    elsewhere: list[QueryCommit]
 
 
 class Space(NamedTuple):
@@ -93,7 +88,7 @@ def status_of(
         activity = Watch(log).look()
     except EosLogError as error:
         troubles = [of_error(error, settings, is_bucket="://" in label), *of_space(space(inner))]
-        return Status(label, None, troubles, [])
+        return Status(label, None, troubles)
     state = log.state
     troubles = space_troubles(inner, state, space)
     for look in (_of_state, _snapshots):
@@ -101,8 +96,7 @@ def status_of(
             troubles += look(log, activity, settings)
         except EosLogError as error:
             troubles.append(of_error(error, settings, is_bucket="://" in label))
-    elsewhere = [query for query in query_commits(state) if not query.reads_here]
-    return Status(label, activity, worst_first(troubles), elsewhere)
+    return Status(label, activity, worst_first(troubles))
 
 
 def _of_state(log: Log, activity: Activity, settings: Settings) -> list[Trouble]:
@@ -142,7 +136,7 @@ def of_error(error: EosLogError, settings: Settings, *, is_bucket: bool = True) 
     elif error.code == "STORE_PERMISSION":
         page = "guide/security.md#roles"
         advice = (
-            "give these credentials the right that is named, or look with others (--command-config)"
+            "see to these credentials, as the text says, or look with others (--command-config)"
             if is_bucket
             else "give this user the right to read, or look as another user: looking needs no other right"
         )

@@ -143,6 +143,7 @@ def test_a_publication(tmp_path, clock, monkeypatch):
 
     log = Log.create(str(tmp_path / "log"), clock)
     Admin(log).create_topic("orders", 1)
+    Admin(log).alter_log({"entry.timestamp.after.max.ms": 10**12})  # Else the store's time counts.
     Tables(log).create("nightly", ["orders"])
     Tables(log).publish("nightly")
     send(log)
@@ -156,6 +157,9 @@ def test_a_publication(tmp_path, clock, monkeypatch):
         patch.setattr(DeltaTarget, "commit", refuse)
         with pytest.raises(RuntimeError):
             Tables(log).publish("nightly")
+    found = {one.name: one for one in look(log, clock).troubles}
+    assert found.keys() == {"publication behind"}  # It may be under way.
+    clock.now += HOUR_S / 2 + 1
     found = {one.name: one for one in look(log, clock).troubles}
     assert "publication behind" in found
     assert found["publication unfinished"].cure == (("tables", "publish", LOG, "--name", "nightly"),)
@@ -463,6 +467,21 @@ def test_a_backup_is_noted_once_it_is_whole_if_it_is_to_be(tmp_path, capsys):
     capsys.readouterr()
 
 
+@needs("backup")
+def test_a_backup_that_cannot_be_noted_is_made_and_says_so(tmp_path, capsys, monkeypatch):
+    log = Log.create(str(tmp_path / "log"))
+
+    def refuse(*_):
+        raise StorePermissionError("cannot create: it is not allowed. Nothing was done")
+
+    monkeypatch.setattr(Admin, "note_backup", refuse)
+    assert main(["backup", log.url, str(tmp_path / "backups"), "--name", "tuesday", "--note"]) == 1
+    out, err = capsys.readouterr()
+    assert out.startswith("backup tuesday of log ")
+    assert "not noted in the log, but the backup is made: cannot create: it is not allowed" in err
+    assert "[STORE_PERMISSION]" in err
+
+
 # -- Fencings ---------------------------------------------------------------------------------------
 
 
@@ -579,6 +598,9 @@ def test_advice_where_a_right_is_missing():
     folder, bucket = (of_error(error, NO_SETTINGS, is_bucket=is_bucket).advice for is_bucket in (False, True))
     assert "as another user" in folder
     assert "--command-config" not in folder
+    assert bucket.startswith(
+        "see to these credentials, as the text says"
+    )  # They may be wrong, or have expired.
     assert "--command-config" in bucket
 
 

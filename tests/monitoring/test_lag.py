@@ -107,7 +107,19 @@ def test_a_batch_that_was_read_in_part(log):
     commit_offset(log, "g", T0, 4)
     lag = one(log)
     assert (lag.records, lag.bytes, lag.is_exact) == (6, size - size * 4 // 10, True)
-    assert lag.time_ms == NOW  # To within a batch.
+    assert lag.time_ms == NOW - 9000 * 4 // 10  # To within a batch.
+
+
+def test_a_reader_in_the_middle_of_a_batch_that_rolling_has_joined_is_not_as_old_as_its_first_record():
+    log = Log.create(MemoryStore())
+    Admin(log).create_topic("t", 2)
+    write(log, 600)  # Ten minutes of them.
+    commit_offset(log, "g", T0, 595)
+    assert one(log).time_ms == NOW - 595_000
+    list(Maintainer(log, only=["roll"]).run())
+    assert len(sizes(log, T0, 0)) == 1
+    (exact,), (quick,) = lags_of(log.follow(), NOW, log.load), lags_at(log, log.state, NOW)
+    assert exact.time_ms == quick.time_ms == pytest.approx(NOW - 595_000, abs=2000)
 
 
 def test_control_batches_and_aborted_records_are_offsets_and_no_records(log):
@@ -315,6 +327,13 @@ def test_compacted_topics_have_fewer_records_than_offsets(log):
     assert (lag.offsets, lag.is_exact) == (21, False)
 
 
+def first_time_ms(fetch):
+    """Of the records that are fetched: of a batch, the time has the same share as the offsets."""
+    batch = fetch.batch
+    span_ms = batch.max_timestamp_ms - batch.min_timestamp_ms
+    return batch.min_timestamp_ms + span_ms * fetch.skip // batch.count
+
+
 @pytest.mark.deep("1")
 @pytest.mark.parametrize("seed", range(4))
 def test_any_history_against_what_readers_would_read(seed):
@@ -360,7 +379,7 @@ def test_any_history_against_what_readers_would_read(seed):
             start = max(offset, partition.start)
             fetches = plan(state, T0, start, stable, Isolation.READ_COMMITTED, log.load)
             parts = [fetch.size - fetch.size * fetch.skip // fetch.batch.count for fetch in fetches]
-            first_ms = fetches[0].batch.min_timestamp_ms if fetches else NOW
+            first_ms = first_time_ms(fetches[0]) if fetches else NOW
             expected = (stable - offset, sum(fetch.records for fetch in fetches), sum(parts), NOW - first_ms)
             assert behind(one) == (*expected, start - offset, True)
             assert (other.offsets, other.lost, other.time_ms) == (one.offsets, one.lost, one.time_ms)

@@ -13,6 +13,7 @@ from spark_eos.cli.output import PAGES, print_json, printable
 from spark_eos.cli.parsing import Command
 
 if TYPE_CHECKING:
+    from spark_eos.monitoring import Activity
     from spark_eos.monitoring.status import Status
     from spark_eos.monitoring.troubles.trouble import Trouble
 
@@ -70,22 +71,22 @@ def _print(log_status: Status, config_file: str | None) -> None:
         return
     for subject, command in {"rows": ("verify", LOG), "garbage": ("vacuum", LOG, "--dry-run")}.items():
         print(f"not looked at: {subject}, by {_command(command, log_status, config_file)}")
-    if log_status.elsewhere:
-        print(f"not known: whether these run, which read elsewhere: {printable(_elsewhere(log_status))}")
+    if log_status.activity.elsewhere:
+        print(
+            f"not known: whether these run, which read elsewhere: {printable(_elsewhere(log_status.activity))}"
+        )
 
 
-def _elsewhere(log_status: Status) -> str:
+def _elsewhere(activity: Activity) -> str:
     """When each of them has committed last, which is all that the log knows."""
     from spark_eos.monitoring.troubles.trouble import age, in_one_line
 
-    assert log_status.activity is not None
-    now_ms = log_status.activity.now_ms
     return in_one_line(
         (
             f"{query.name} (how far it is stands in Kafka)"
             if query.timestamp_ms is None
-            else f"{query.name} (has committed {age(now_ms - query.timestamp_ms)} ago)"
-            for query in log_status.elsewhere
+            else f"{query.name} (has committed {age(activity.now_ms - query.timestamp_ms)} ago)"
+            for query in activity.elsewhere
         ),
         most=_MOST_ELSEWHERE,
     )
@@ -102,12 +103,14 @@ def _command(words: tuple[str, ...], log_status: Status, config_file: str | None
 
 
 def _as_json(log_status: Status, config_file: str | None) -> dict[str, Any]:
+    activity = log_status.activity
     return {
         "log": log_status.log,
-        "entry": None if log_status.activity is None else log_status.activity.seq,
+        "entry": None if activity is None else activity.seq,
         "troubles": [_trouble_as_json(trouble, log_status, config_file) for trouble in log_status.troubles],
         "elsewhere": [
-            {"query": query.name, "last_commit_ms": query.timestamp_ms} for query in log_status.elsewhere
+            {"query": query.name, "last_commit_ms": query.timestamp_ms}
+            for query in ([] if activity is None else activity.elsewhere)
         ],
     }
 

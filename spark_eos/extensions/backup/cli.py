@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,7 @@ from spark_eos.cli.parsing import Command, Commands
 from spark_eos.cli.progress import GOES_ON, Progress
 from spark_eos.cli.usage.added import Added
 from spark_eos.cli.usage.table import Columns
+from spark_eos.errors import EosLogError
 from spark_eos.errors.counting import counted
 
 if TYPE_CHECKING:
@@ -88,18 +90,22 @@ def backup(
             settings=store_settings(command_config),
             repository_settings=store_settings(repository_config, _OPTION),
         )
+    if as_json:
+        print_json(_plain(summary))
+    else:
+        print(
+            f"backup {summary.name} of log {summary.log_id}: entries {summary.first} to {summary.last}, "
+            f"{counted(summary.files, 'file')} of {counted(summary.bytes, 'byte')}; new: "
+            f"{counted(summary.new_files, 'file')} of {counted(summary.new_bytes, 'byte')}"
+        )
     if note:
         from spark_eos.clients.admin import Admin
 
-        Admin(open_log(url, command_config)).note_backup()
-    if as_json:
-        print_json(_plain(summary))
-        return
-    print(
-        f"backup {summary.name} of log {summary.log_id}: entries {summary.first} to {summary.last}, "
-        f"{counted(summary.files, 'file')} of {counted(summary.bytes, 'byte')}; new: "
-        f"{counted(summary.new_files, 'file')} of {counted(summary.new_bytes, 'byte')}"
-    )
+        try:
+            Admin(open_log(url, command_config)).note_backup()
+        except EosLogError as error:
+            print(f"not noted in the log, but the backup is made: {error} [{error.code}]", file=sys.stderr)
+            raise typer.Exit(1) from None
 
 
 @app.command("restore", cls=Command)

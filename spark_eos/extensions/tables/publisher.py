@@ -186,7 +186,8 @@ class Publisher:
             self._epoch = int(self._log.commit(lambda _: (action,), writer=WRITER).results[0])
         elif self._publication().epoch != self._epoch:
             raise ProducerFencedError(
-                f"another publisher has taken over publication {self._name!r}: this one has epoch {self._epoch}"
+                f"another publisher has taken over publication {self._name!r}: this one has epoch {self._epoch}. "
+                "One program is to publish it, and eoslog maintain does so, too"
             )
 
     def _check_schemas(self, publication: Publication) -> None:

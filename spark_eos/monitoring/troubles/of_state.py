@@ -27,6 +27,10 @@ UNSEALED = 1000
 """So many entries after the newest snapshot are too many: opening the log reads them."""
 
 
+UNFINISHED_MS = 1_800_000
+"""A version of tables that was begun so long ago is not under way any more."""
+
+
 _WHY = "see whether the job that does it runs, how it ended, and whether it has --note"
 _DUTIES: tuple[tuple[str, str, tuple[Command, ...], str], ...] = (
     (BACKUP, "health.backup.age.max.ms", (), f"eoslog backup --note, to where its backups are; {_WHY}"),
@@ -120,8 +124,9 @@ def _publications(view: LogView) -> Iterator[Trouble]:
             since_ms = view.now_ms - publication.published.timestamp_ms
             behind_ms = min(behind_ms, since_ms)
             newest = f"the newest version is of {age(since_ms)} ago"
-        if publication.begun is not None:
-            text = f"version {publication.begun.sequence:,} of publication {name!r} was begun, and is not in all tables"
+        begun = publication.begun
+        if begun is not None and view.now_ms - begun.timestamp_ms > UNFINISHED_MS:
+            text = f"version {begun.sequence:,} of publication {name!r} was begun, and is not in all tables"
             page = "runbooks/publication-unfinished.md"
             yield Trouble("warning", "publication unfinished", text, page, (look,), (publish,), about=name)
         if behind_ms > limit_ms(view.state, "publication", name):

@@ -18,8 +18,8 @@ from spark_eos.errors import StoreUnavailableError
 from spark_eos.extensions.ui.top.panes import MOST_ROWS, PANES, table
 from spark_eos.extensions.ui.top.view import Top
 from spark_eos.monitoring import Watch
-from spark_eos.protocol.actions import CommitOffsets
-from spark_eos.protocol.types import PartitionOffset
+from spark_eos.protocol.actions import CommitMicroBatch, CommitOffsets, InitProducer
+from spark_eos.protocol.types import PartitionOffset, SourceProgress
 from spark_eos.storage import MemoryStore
 from tests.log.fakes import FakeClock
 from tests.starting import run
@@ -84,6 +84,33 @@ def test_readers_by_name_and_by_partition(log):
         ("group", "slow", "orders", "1", "0"),
     ]
     assert [row[1] for row in rows(READERS, look, "name")] == ["quick", "slow"]
+
+
+def test_a_mirror_is_a_reader_of_which_its_last_commit_alone_is_known(log, clock):
+    for name in ("mirror/shop/kafka-id/topic-id/0", "mirror-out/back"):
+        log.commit(lambda state, name=name: (InitProducer(state.next_producer_id, 0, name, 60_000, "run"),))
+        log.commit(
+            lambda _, name=name: (CommitMicroBatch(name, name, "run", 0, (SourceProgress(None, "0"),)),)
+        )
+    clock.now += 300
+    look = Watch(log).look()
+    shop = ("elsewhere", "mirror/shop", "-", "-", "-", "-", "5 min ago", "-")
+    back = ("elsewhere", "mirror-out/back", *"------")
+    for sort in READERS.sorts:
+        shown = rows(READERS, look, sort)
+        assert {shop, back} <= {*shown}
+        assert all(len(row) == len(READERS.header(False)) for row in shown)
+    assert rows(READERS, look)[:2] == [back, shop]
+    assert rows(READERS, look, wanted="SHOP", by_partition=True) == [
+        ("elsewhere", "mirror/shop", "-", *shop[2:])
+    ]
+
+    async def steps(app, pilot):
+        assert [row[1] for row in cells(app, "readers")][:2] == ["mirror-out/back", "mirror/shop"]
+        await pilot.press("p", "s", "s", "s")
+        assert "elsewhere" in {row[0] for row in cells(app, "readers")}
+
+    on_screen(log, steps)
 
 
 def test_topics_by_rate(log, clock):
@@ -385,6 +412,7 @@ def test_json(log_url, capsys):
         {"topic": "orders", "partition": 0, "first_offset": 3, "offsets": 1}
     ]
     assert (second["topics"][0]["name"], second["topics"][0]["held_back"]) == ("orders", 1)
+    assert second["elsewhere"] == []
     producer.close()
 
 

@@ -95,6 +95,9 @@ def _as_json(look: Activity) -> dict[str, Any]:
             }
             for transaction in look.transactions
         ],
+        "elsewhere": [
+            {"query": query.name, "last_commit_ms": query.timestamp_ms} for query in look.elsewhere
+        ],
     }
 
 

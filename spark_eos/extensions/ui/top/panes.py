@@ -69,15 +69,35 @@ def table(pane: Pane, look: Activity, sort: str, name_part: str, *, by_partition
 # -- Readers ----------------------------------------------------------------------------------------
 
 
-def _readers(look: Activity, by_partition: bool) -> Iterable[Lag | LagTotal]:
-    return look.lags if by_partition else totals(look.lags)
+class _Elsewhere(NamedTuple):
+    """What reads outside of the log, and how long ago it has committed."""
+
+    name: str
+    places: tuple[str, ...]
+    age_ms: int | None
+
+
+def _readers(look: Activity, by_partition: bool) -> Iterable[Lag | LagTotal | _Elsewhere]:
+    yield from look.lags if by_partition else totals(look.lags)
+    places = (NOTHING, NOTHING) if by_partition else (NOTHING,)
+    for query in look.elsewhere:
+        age_ms = None if query.timestamp_ms is None else max(look.now_ms - query.timestamp_ms, 0)
+        yield _Elsewhere(query.name, places, age_ms)
+
+
+def _by(key: Callable[[Lag | LagTotal], Any]) -> Callable[[Any], Any]:
+    """What reads elsewhere comes first: that it is not behind is not known."""
+    return lambda reader: (0, reader.name) if isinstance(reader, _Elsewhere) else (1, key(reader))
 
 
 def _reader_header(by_partition: bool) -> tuple[str, ...]:
     return READERS.without(*(("PARTS",) if by_partition else ("TOPIC", "PART"))).names
 
 
-def _reader_cells(reader: Lag | LagTotal) -> tuple[str, ...]:
+def _reader_cells(reader: Lag | LagTotal | _Elsewhere) -> tuple[str, ...]:
+    if isinstance(reader, _Elsewhere):
+        commit = NOTHING if reader.age_ms is None else f"{age_text(reader.age_ms)} ago"
+        return ("elsewhere", reader.name, *reader.places, NOTHING, NOTHING, NOTHING, commit, NOTHING)
     places = (
         (reader.topic, f"{reader.partition:,}") if isinstance(reader, Lag) else (f"{reader.partitions:,}",)
     )
@@ -95,7 +115,7 @@ def _reader_cells(reader: Lag | LagTotal) -> tuple[str, ...]:
 _KINDS = {"group": "group", "query": "query", "publication": "tables"}
 
 
-def _reader_names(reader: Lag | LagTotal) -> tuple[str | None, ...]:
+def _reader_names(reader: Lag | LagTotal | _Elsewhere) -> tuple[str | None, ...]:
     return (reader.name, reader.topic, reader.group) if isinstance(reader, Lag) else (reader.name,)
 
 
@@ -144,9 +164,9 @@ PANES = (
         "Readers",
         _readers,
         {
-            "time behind": badness,
-            "records": lambda reader: (-(reader.records or 0), reader.name),
-            "offsets held back": lambda reader: (-reader.held_back, reader.name),
+            "time behind": _by(badness),
+            "records": _by(lambda reader: (-(reader.records or 0), reader.name)),
+            "offsets held back": _by(lambda reader: (-reader.held_back, reader.name)),
             "name": lambda reader: (
                 reader.name,
                 getattr(reader, "topic", ""),

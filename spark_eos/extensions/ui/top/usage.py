@@ -9,11 +9,13 @@ READERS = Columns(
     "top",
     {
         **READER,
-        "KIND": "group, query (of Spark, with an eoslog sink) or tables (a publication).",
+        "KIND": "group, query (of Spark, with an eoslog sink), tables (a publication), or elsewhere: what reads "
+        "outside of the log, such as a mirror of Kafka.",
         "PARTS": "How many partitions it reads.",
         **TOPIC,
         "PART": "The number of the partition, where readers are shown by partition.",
         **BEHIND,
+        "BEHIND": f"{BEHIND['BEHIND']} Of what reads elsewhere that is not known, but how long ago it has committed.",
         **HELD,
     },
     "Readers",
