@@ -148,7 +148,9 @@ def test_a_topic_is_created_altered_and_deleted(page, log, url):
     page.keyboard.press("Enter")
     answer(page, "Change it")
     says(page, "retention.ms of topic prices is 5000 now.".capitalize())
-    page.locator("summary", has_text="All settings").click()  # Else each setting is a Tab on the way to the rest.
+    page.locator(
+        "summary", has_text="All settings"
+    ).click()  # Else each setting is a Tab on the way to the rest.
     pressed(page, page.get_by_label("Partitions, in all"), "3")
     pressed(page, page.get_by_role("button", name="Add partitions …"))
     answer(page, "Add them")
