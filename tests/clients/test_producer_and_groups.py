@@ -163,6 +163,37 @@ def test_offsets_of_a_topic_that_was_created_again_since_they_were_read_are_refu
         assert admin.list_group_offsets("g") == {at: OffsetAndMetadata(2)}
 
 
+@pytest.mark.parametrize("subscribes", [True, False])
+def test_positions_are_committed_beside_those_of_a_topic_that_is_gone(url, subscribes):
+    admin, kept = Admin(url), TopicPartition("kept", 0)
+    admin.create_topics(["kept", "gone"])
+    with Producer(url) as sender:
+        sender.send("kept", b"x")
+        sender.send("gone", b"x")
+    with Consumer(url, {"group.id": "g", "auto.offset.reset": "earliest"}) as consumer:
+        if subscribes:
+            consumer.subscribe(["kept", "gone"])
+        else:
+            consumer.assign([kept, TopicPartition("gone", 0)])
+        assert len(consumer.poll(1000)) == 2
+        admin.delete_topic("gone")
+    assert admin.list_group_offsets("g") == {kept: OffsetAndMetadata(1)}
+
+
+def test_positions_in_a_topic_that_was_created_again_are_committed_from_anew(url):
+    admin, at = Admin(url), TopicPartition("t", 0)
+    Log.open_or_create(url)
+    with Consumer(url, {"group.id": "g", "auto.offset.reset": "earliest"}) as consumer:
+        for _ in range(2):
+            with Producer(url) as sender:
+                sender.send("t", b"x")
+            consumer.assign([at])
+            assert len(consumer.poll(1000)) == 1
+            consumer.assign([at])  # It commits.
+            assert admin.list_group_offsets("g") == {at: OffsetAndMetadata(1)}
+            admin.delete_topic("t")
+
+
 def test_an_open_transaction_stops_nobody_but_committed_readers_of_its_partitions_until_its_timeout():
     clock = FakeClock()
     log = Log.open_or_create(MemoryStore(), clock)

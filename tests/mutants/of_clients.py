@@ -424,12 +424,12 @@ MUTANTS = (
         (*_OF_CONSUMER, "-k", "offsets"),
     ),
     Mutant(
-        "old-commits-remembered",
+        "positions-of-gone-topics-committed",
         _OFFSETS,
-        "        self._committed.pop(at, None)",
-        "        pass",
-        "a partition that comes back is not committed at the place it had before",
-        _OF_GROUPS,
+        "if ids.get(at.topic) == at.topic_id)",
+        "if at)",
+        "a topic that is gone stops the commits of all other positions",
+        ("tests/clients/test_producer_and_groups.py",),
     ),
     # -- groups -----------------------------------------------------------------------------------------
     Mutant(

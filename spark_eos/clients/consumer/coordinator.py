@@ -205,7 +205,6 @@ class ConsumerCoordinator:
     def _drop(self, partitions: list[TopicPartition]) -> None:
         for at in partitions:
             self._assigned.pop(at, None)
-            self._offsets.forget(at)
 
     def _tell(self, name: str, callback: Callback | None, partitions: list[TopicPartition]) -> None:
         if callback is not None:

@@ -58,7 +58,6 @@ class OffsetManager:
         self._group: str | None = settings["group.id"]
         self._reset: OffsetReset = settings["auto.offset.reset"]
         self._isolation: Isolation = settings["isolation.level"]
-        self._committed: dict[TopicPartition, int] = {}
         self.is_automatic: bool = settings["enable.auto.commit"]
         self.metrics = metrics or ConsumerMetrics(log.clock.monotonic)
         self._background: InTurn | None = None
@@ -93,17 +92,23 @@ class OffsetManager:
                 )
             clock.sleep(idle.wait_s())
 
-    def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        *,
+        without_gone: bool = False,
+    ) -> None:
         """Commit offsets, or the positions of all partitions. Raises `CommitFailedError`.
 
-        Commits that are under way in the background come first: this one is newer.
+        Commits that are under way in the background come first: this one is newer. ``without_gone``: those of topics
+        that are gone are left out, where they would stop the others.
         """
         action = self._action(offsets)
         if self._background is not None:
             self._background.wait()
             self.call_back()
         if action.offsets:
-            self._commit(action)
+            self._commit(action, without_gone=without_gone)
             self._learn(action)
 
     def commit_async(
@@ -153,13 +158,24 @@ class OffsetManager:
         member = None if self.member is None else self.member.membership
         return CommitOffsets(group, tuple(places), member=member)
 
-    def _commit(self, action: CommitOffsets) -> None:
+    def _commit(self, action: CommitOffsets, *, without_gone: bool = False) -> None:
         begun = self._log.clock.monotonic()
-        self._log.commit(lambda _state: (action,), writer=self._settings["client.id"] or self._group or "")
+
+        def propose(state: State) -> tuple[CommitOffsets, ...]:
+            if not without_gone:
+                return (action,)
+            ids = {name: topic.topic_id for name, topic in state.topics.items()}
+            readable = tuple(at for at in action.offsets if ids.get(at.topic) == at.topic_id)
+            return (action._replace(offsets=readable),) if readable else ()
+
+        self._log.commit(propose, writer=self._settings["client.id"] or self._group or "")
         self.metrics.committed(self._log.clock.monotonic() - begun)
 
     def _learn(self, action: CommitOffsets) -> None:
-        self._committed.update({TopicPartition(at.topic, at.partition): at.offset for at in action.offsets})
+        for at in action.offsets:
+            assigned = self._assigned.get(TopicPartition(at.topic, at.partition))
+            if assigned is not None and assigned.topic.topic_id == at.topic_id:
+                assigned.committed = at.offset
 
     def _reached(self) -> dict[TopicPartition, int]:
         return {
@@ -174,10 +190,12 @@ class OffsetManager:
         if not now and clock.monotonic() < self._next_commit:
             return
         self._next_commit = clock.monotonic() + self._interval_s
-        moved = {at: reached for at, reached in self._reached().items() if self._committed.get(at) != reached}
+        moved = {
+            at: reached for at, reached in self._reached().items() if self._assigned[at].committed != reached
+        }
         try:
             if moved:
-                self.commit(moved)
+                self.commit(moved, without_gone=True)
         except EosLogError as error:
             # As in Kafka: reading goes on, and the next commit covers these offsets too. If others have the
             # partitions by now, the poll that asked for it finds out.
@@ -196,7 +214,7 @@ class OffsetManager:
         if self._group is not None:
             committed = self._stored_offset(state, assigned.at)
             if committed is not None:
-                self._committed[assigned.at] = committed.offset
+                assigned.committed = committed.offset
                 assigned.seek(committed.offset)
                 return
         if not self.resets:
@@ -243,10 +261,6 @@ class OffsetManager:
             return None
         position = self._log.offset_for_time(at, min(of_topic), self._isolation)
         return None if position is None else position[0]
-
-    def forget(self, at: TopicPartition) -> None:
-        """The partition is not the consumer's any more: what it last committed there says nothing."""
-        self._committed.pop(at, None)
 
     def is_pending(self, state: State, at: TopicPartition) -> bool:
         """Whether a reader of stable offsets has to wait for the end of a transaction (KIP-447)."""

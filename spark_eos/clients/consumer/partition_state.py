@@ -31,6 +31,8 @@ class PartitionState:
         self.position: int | None = None
         self.shown: int | None = None
         """The position as users see it, while records of this partition wait in an iteration; None: `position`."""
+        self.committed: int | None = None
+        """What this consumer knows to be committed for its group."""
         self.paused = False
         self.seeks = 0
         """How often what had been planned was given up."""
