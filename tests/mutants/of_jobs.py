@@ -169,15 +169,15 @@ MUTANTS = (
     Mutant(
         "late-write-leaves-its-files",
         _FRAMES,
-        "        self._discard(messages)\n",
-        "",
+        "                self._discard(messages)\n",
+        "                pass\n",
         "files of a write that comes too late stay",
         _of_frames("still_runs_at_the_end"),
     ),
     Mutant(
         "overwritten-after-an-append",
         _FRAMES,
-        "            if overwrite and topic in self._written:",
+        "            if topic in written:",
         "            if False:",
         "rows of a transaction are lost as it overwrites its own topic",
         _of_frames("not_overwritten"),

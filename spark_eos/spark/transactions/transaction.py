@@ -145,17 +145,17 @@ class FrameTransaction(ABC):
         overwritten = [sink_options.topic] if overwrite and sink_options.topic is not None else []
         self._check_not_written(overwritten)
         messages = stage(frame, sink_options, target)
+        is_kept = False
         try:
-            if self._keep(messages, overwritten):
-                return
-        except ConfigError:
-            self._discard(messages)
-            raise
-        self._discard(messages)
-        raise IllegalStateError(
-            "the with statement of the transaction ended before this write() had: nothing of it is committed, and what "
-            "it staged was deleted. Wait for all threads that write before the with statement ends"
-        )
+            is_kept = self._keep(messages, overwritten)
+        finally:
+            if not is_kept:
+                self._discard(messages)
+        if not is_kept:
+            raise IllegalStateError(
+                "the with statement of the transaction ended before this write() had: nothing of it is committed, and "
+                "what it staged was deleted. Wait for all threads that write before the with statement ends"
+            )
 
     def __enter__(self) -> Self:
         if self._is_open or self._is_over:
