@@ -88,10 +88,7 @@ def has_moved(log: Log, key: PartitionKey, earlier: Partition) -> bool:
 
 
 Check = Callable[[State], None]
-
-
-def _no_check(_state: State) -> None:
-    """The rows are the same ones, whatever has happened to their topic."""
+"""Raises if the rows are not to be put in place of the old ones in this state."""
 
 
 class _Written(NamedTuple):
@@ -312,7 +309,7 @@ class Rewriter:
             tuple(staged.file.name for staged in self._staged),
         )
 
-    def commit(self, writer: str, check: Check = _no_check) -> State:
+    def commit(self, writer: str, check: Check | None = None) -> State:
         """Put the new rows in place of the old. As `commit_all`."""
         return commit_all(self._log, (self,), writer, check)
 
@@ -325,12 +322,12 @@ class Rewriter:
         self._is_over = True
 
 
-def commit_all(log: Log, rewriters: Sequence[Rewriter], writer: str, check: Check = _no_check) -> State:
+def commit_all(log: Log, rewriters: Sequence[Rewriter], writer: str, check: Check | None = None) -> State:
     """Put the new rows of several rewriters in place of the old by one entry: all, or none of them.
 
-    Each of another partition. ``check`` raises if the state, to which they are applied, does not allow it. Raises
-    `SegmentsReplacedError` if the old rows of one are gone already. After an error no file is left but where it says
-    that the outcome is not known.
+    Each of another partition. ``check`` is called with the very state to which they are applied; without it the rows
+    are the same ones, whatever has happened to their topic. Raises `SegmentsReplacedError` if the old rows of one are
+    gone already. After an error no file is left but where it says that the outcome is not known.
     """
     for rewriter in rewriters:
         rewriter.finish()
@@ -340,11 +337,12 @@ def commit_all(log: Log, rewriters: Sequence[Rewriter], writer: str, check: Chec
         rewriter.hand_over()
 
     def propose(state: State) -> tuple[ReplaceSegments, ...]:
-        check(state)
+        if check is not None:
+            check(state)
         return actions
 
     try:
-        return log.commit(propose, writer=writer).state
+        return log.commit(propose, writer=writer, alone=check is not None).state
     except CommitOutcomeUnknownError:
         raise
     except EosLogError:

@@ -56,7 +56,8 @@ def merge_columns(log: Log, topic: Topic, frame: t.StructType, *, by_column: boo
             else (AlterTopic(current.name, current.topic_id, schema=after.schemas[-1]),)
         )
 
-    log.commit(propose, writer="mergeSchema")
+    # The next version is one of the state: with a version of others in between it could take their column's place.
+    log.commit(propose, writer="mergeSchema", alone=True)
     return log.topic(topic.name)
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
+import pyarrow as pa
 import pytest
+from pyspark.sql import types as t
 
-from spark_eos import Admin
+from spark_eos import Admin, Producer, read_arrow
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
     IllegalStateError,
@@ -20,6 +23,8 @@ from spark_eos.log.clock import Retry
 from spark_eos.log.commit import group
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.log import Log
+from spark_eos.log.topics import schema_of
+from spark_eos.maintenance.compaction import Compactor
 from spark_eos.protocol.actions import (
     AlterTopic,
     CommitOffsets,
@@ -35,6 +40,7 @@ from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.protocol.rules.fate import Fate
 from spark_eos.protocol.state import EMPTY
 from spark_eos.protocol.types import ProducerStamp
+from spark_eos.spark.merging import merge_columns
 from spark_eos.storage import PosixStore
 from spark_eos.storage.group_channel import FileGroupChannel
 from spark_eos.testing import FaultyStore
@@ -542,6 +548,43 @@ def test_of_settings_that_two_change_at_once_none_is_lost(leader, other, change,
     state = other.log.follow()
     changed = {**state.config, **state.topics["t"].config}
     assert {name: changed.get(name) for name in names} == dict.fromkeys(names, "5")
+
+
+def test_rows_that_were_compacted_by_other_keys_are_not_taken_along(leader, other):
+    """By each of the two columns all keys are different ones; of both passes together rows are lost."""
+    config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0, "key.columns": "a"}
+    schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
+    Admin(leader.log).create_topic("t", config=config, schema=schema)
+    with Producer(leader.log) as producer:
+        for number in (1, 1, 2):
+            producer.send_arrow("t", pa.table({"a": [number], "b": [number + len(writers(leader))]}))
+            producer.flush()
+    values = read_arrow(leader.log, "t").read_all()["b"].to_pylist()
+    other.log.follow()
+    leader.lead()
+    alter = partial(Admin(leader.log).alter_topic, "t", config={"key.columns": "b"})
+    other.waits = [lambda: (alter(), leader.lead())]
+    Compactor(other.log).run()
+    if other.waits:  # It came first, by the keys that there were then.
+        assert leader.log.follow().topics["t"].config["key.columns"] == "a"
+    else:
+        assert read_arrow(other.log, "t").read_all()["b"].to_pylist() == values
+
+
+def test_a_column_that_a_frame_has_more_does_not_take_the_place_of_another_one(leader, other):
+    Admin(leader.log).create_topic("t", schema=pa.schema([("a", pa.int64())]))
+    topic = other.log.follow().topics["t"]
+    leader.lead()
+
+    def merge(process, name):
+        frame = t.StructType([t.StructField("a", t.LongType()), t.StructField(name, t.LongType())])
+        merge_columns(process.log, topic, frame, by_column=False)
+
+    other.waits = [lambda: (merge(leader, "x"), leader.lead())]
+    merge(other, "y")
+    for wait in other.waits:
+        wait()
+    assert {*schema_of(other.log.follow().topics["t"]).names} == {"a", "x", "y"}
 
 
 def test_of_two_transactions_in_a_row_the_first_alone_is_aborted(leader, other):

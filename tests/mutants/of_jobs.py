@@ -169,8 +169,8 @@ MUTANTS = (
     Mutant(
         "late-write-leaves-its-files",
         _FRAMES,
-        "                self._discard(messages)\n",
-        "                pass\n",
+        "            self._discard(messages)\n",
+        "",
         "files of a write that comes too late stay",
         _of_frames("still_runs_at_the_end"),
     ),

@@ -137,7 +137,8 @@ class Mirror:
             check_no_loop(state, into=into)
             return prepare(state, options.name, targets, ids, may_append=options.may_append)
 
-        commit = self._log.commit(propose, writer="mirror in")
+        # All settings of a topic are in it, those that others change too.
+        commit = self._log.commit(propose, writer="mirror in", alone=True)
         for target in targets:
             topic = target.source
             target_id = commit.state.topics[target.name].topic_id

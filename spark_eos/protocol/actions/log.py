@@ -20,6 +20,9 @@ from spark_eos.protocol.rules.settings import is_setting
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TrailNote
 
+LOG_ALTERED = "settings of the log altered"
+"""What the trail says of it."""
+
 
 class CreateLog(NamedTuple):
     """The first action of entry 0, and of no other: the log has an id from now on.
@@ -92,7 +95,7 @@ declare(
     fields=(Field("config", PAIRS, bounds=SETTINGS),),
     rule=alter,
     tell=lambda before, after, _action, _writer: (
-        [TrailNote("settings of the log altered", "", changes(before.config, after.config))]
+        [TrailNote(LOG_ALTERED, "", changes(before.config, after.config))]
         if before.config != after.config
         else []
     ),

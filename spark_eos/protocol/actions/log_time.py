@@ -23,6 +23,10 @@ _M = TypeVar("_M", Map[Any, Any], PackedMap[Any, Any])
 _U = TypeVar("_U", CommittedOffset, AppVersion)
 
 
+TIME_SET_BACK = "log's time set back"
+"""What the trail says of it."""
+
+
 class ResetLogTime(NamedTuple):
     """The log's time goes back to ``timestamp_ms``, and so does every later time in the state.
 
@@ -74,7 +78,7 @@ declare(
     rule=reset,
     clock=Clock.CHECKED,
     tell=lambda before, after, _action, _writer: [
-        TrailNote("log's time set back", "", f"by {before.timestamp_ms - after.timestamp_ms} ms")
+        TrailNote(TIME_SET_BACK, "", f"by {before.timestamp_ms - after.timestamp_ms} ms")
     ],
 )
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from spark_eos.protocol import actions as a
 from spark_eos.protocol.actions.declaration import DECLARED
+from spark_eos.protocol.actions.log import LOG_ALTERED
+from spark_eos.protocol.actions.log_time import TIME_SET_BACK
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.joins import MEMBER_JOINED
 from spark_eos.protocol.rules.settings import setting
@@ -45,9 +47,15 @@ def added(before: State, state: State, request: a.Request) -> State:
 
 
 def goes_back_to(state: State, entry: int, timestamp_ms: int) -> bool:
-    """Whether all is known that was told after an entry of that time, but for restarts."""
+    """Whether all is known that was told after an entry of that time, but for restarts.
+
+    By a shorter ``audit.retention.ms``, or a time that was ahead, more may have gone than what is old by those of now.
+    """
     is_old = state.timestamp_ms - timestamp_ms >= setting(state, "audit.retention.ms")
-    return not is_old and (len(state.trail) < MOST or state.trail[0].entry <= entry)
+    is_same = not any(
+        event.entry > entry and event.what in {LOG_ALTERED, TIME_SET_BACK} for event in state.trail
+    )
+    return not is_old and is_same and (len(state.trail) < MOST or state.trail[0].entry <= entry)
 
 
 def _add(trail: list[Event], event: Event) -> None:

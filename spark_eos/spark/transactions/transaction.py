@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
-from spark_eos.errors import ConfigError, IllegalStateError, NotALogError
+from spark_eos.errors import ConfigError, EosLogError, IllegalStateError, NotALogError
 from spark_eos.log.log import Log
 from spark_eos.protocol.types import StagedFile
 from spark_eos.spark.host import host
@@ -145,17 +145,11 @@ class FrameTransaction(ABC):
         overwritten = [sink_options.topic] if overwrite and sink_options.topic is not None else []
         self._check_not_written(overwritten)
         messages = stage(frame, sink_options, target)
-        is_kept = False
         try:
-            is_kept = self._keep(messages, overwritten)
-        finally:
-            if not is_kept:
-                self._discard(messages)
-        if not is_kept:
-            raise IllegalStateError(
-                "the with statement of the transaction ended before this write() had: nothing of it is committed, and "
-                "what it staged was deleted. Wait for all threads that write before the with statement ends"
-            )
+            self._keep(messages, overwritten)
+        except EosLogError:
+            self._discard(messages)
+            raise
 
     def __enter__(self) -> Self:
         if self._is_open or self._is_over:
@@ -229,16 +223,17 @@ class FrameTransaction(ABC):
         topic_option = {} if topic is None else {"topic": topic}
         return {**transaction_options, **own, **topic_option}
 
-    def _keep(self, messages: list[TaskMessage], overwritten: list[str]) -> bool:
-        """Whether the transaction is still open for them."""
+    def _keep(self, messages: list[TaskMessage], overwritten: list[str]) -> None:
         with self._lock:
             if not self._is_open:
-                return False
+                raise IllegalStateError(
+                    "the with statement of the transaction ended before this write() had: nothing of it is committed, "
+                    "and what it staged was deleted. Wait for all threads that write before the with statement ends"
+                )
             self._check_not_written(overwritten)  # Another thread may have written to it meanwhile.
             # Not before: a caller may catch the error of a frame that failed, and go on.
             self._messages += messages
             self._overwritten += overwritten
-            return True
 
     def _check_not_written(self, overwritten: list[str]) -> None:
         written = {name for message in self._messages for name in message.topics}

@@ -128,6 +128,21 @@ def test_a_topic_that_has_another_key_from_now_on(world):
     assert found(world, "typed") == expected(world, "typed", published.entry, ["id"])
 
 
+def test_an_alteration_that_the_trail_has_no_more_is_not_missed(world):
+    rows = iter([(1, "a"), (1, "b"), (1, "b")])
+    make = {"typed": lambda _: dict(zip(("id", "region"), next(rows), strict=True), name="n")}
+    world.write(2, ["typed"], make=make)
+    world.tables.publish("c")
+    world.admin.alter_topic("typed", config={"key.columns": "id"})
+    world.clock.sleep(10.0)
+    world.admin.alter_log({"audit.retention.ms": 1000})
+    assert "typed" not in {event.name for event in world.log.state.trail}
+    world.admin.alter_log({"audit.retention.ms": 86_400_000})
+    world.write(1, ["typed"], make=make)
+    published = world.tables.publish("c")
+    assert found(world, "typed") == expected(world, "typed", published.entry, ["id"])
+
+
 def test_a_topic_that_is_compacted_from_now_on_or_no_more_is_published_as_a_whole(world):
     world.write(4, ["events"])
     world.tables.create("e", ["events"], mode="copied", location=world.lake)
