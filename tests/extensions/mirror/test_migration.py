@@ -239,7 +239,7 @@ def return_to_kafka(guide, broker):
     assert "has taken over from it" in guide.refused(f"{mirror} --once", "PRODUCER_FENCED")
     guide.crash(out)
     back = f"log --back --name back --bootstrap-server {broker.address}"
-    assert "members in the log" in guide.refused(
+    assert "1 member in the log" in guide.refused(
         f"eoslog mirror group {back} --group billing", "GROUP_NOT_EMPTY"
     )
     sent = f"eoslog mirror sent log --name back --bootstrap-server {broker.address}"
