@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from spark_eos import Admin, Producer
@@ -18,6 +20,7 @@ from spark_eos.protocol.actions.topics import check_name
 from spark_eos.storage.memory import MemoryStore
 from tests.extensions.mirror.test_waiting import Error, Listed, Message
 from tests.log.fakes import FakeClock
+from tests.log.test_group_commit import Process
 
 LONG = "n" * 249
 
@@ -144,3 +147,26 @@ def test_a_topic_that_is_being_mirrored_is_never_left_out(log):
 
     with pytest.raises(UnknownTopicOrPartitionError, match="deleted and created again"):
         mirror.run(stopped)
+
+
+def test_a_setting_that_another_process_changes_meanwhile_stays(tmp_path):
+    leader, other = (Process(tmp_path / "log", name) for name in (b"a", b"b"))
+    source = Several("a")
+    source.configs = lambda names: {name: {"retention.ms": "5"} for name in names}
+    mirror, _ = mirrored(other.log, source, copies_settings=False)
+    mirror.run(lambda: False, once=True)
+    mirror._options = replace(mirror._options, copies_settings=True)
+    other.join()
+    leader.log.follow()
+    leader.lead()
+
+    def altered():
+        Admin(leader.log).alter_topic("a", config={"segment.ms": 7})
+        leader.lead()
+
+    other.waits = [altered]
+    mirror._prepare(source.describe(["a"]))
+    for wait in other.waits:
+        wait()
+    config = other.log.follow().topics["a"].config
+    assert (config["retention.ms"], config["segment.ms"]) == ("5", "7")

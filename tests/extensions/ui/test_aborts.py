@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from spark_eos import Admin, Log, Producer
@@ -13,6 +15,7 @@ from spark_eos.extensions.ui.question import Question
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
 from tests.log.fakes import FakeClock
+from tests.log.test_group_commit import Process
 
 ENTRIES = "_log/*"
 
@@ -121,3 +124,28 @@ def test_what_was_committed_or_never_there_is_refused(log, follower, producer):
     assert abort_outcome(follower, other)["outcome"] == "unknown"
     assert log.follow().open_transactions
     abort(follower, shown(follower))
+
+
+def test_the_transaction_after_the_one_that_was_shown_is_not_aborted(tmp_path):
+    """Another process may add the request to an entry of its own, behind what it has written meanwhile."""
+    leader, other = (Process(tmp_path / "log", name) for name in (b"a", b"b"))
+    Admin(leader.log).create_topic("orders", 2)
+    first = Producer(leader.log, {"transactional.id": "busy"})
+    first.init_transactions()
+    begin(first)
+    asked = shown(Follower(leader.store.inner, clock=FakeClock()))
+    other.join().log.follow()
+    leader.lead()
+
+    def next_one():
+        first.commit_transaction()
+        begin(first)
+        leader.lead()
+
+    other.waits = [next_one]
+    follower = SimpleNamespace(writer=lambda _: other.log, asked=lambda: None)
+    assert abort(follower, asked)["outcome"] == "aborted"
+    assert other.waits, "it came first, in an entry of its own"
+    with pytest.raises(ProducerFencedError):
+        first.commit_transaction()
+    first.close()
