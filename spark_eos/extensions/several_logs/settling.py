@@ -61,8 +61,7 @@ def _end(log: Log, follower: Follower, decider: Decider, *, commit: bool) -> Non
                 ),
             )
 
-        # In a later state it may have ended, and another transaction be open.
-        state = log.commit(propose, writer=follower.transactional_id, alone=True).state
+        state = log.commit(propose, writer=follower.transactional_id).state
         current = state.producer_of(follower.transactional_id)
         if current is not None and _same(current.follows, decider):
             assert current.follows is not None

@@ -21,24 +21,14 @@ from spark_eos.errors import (
     StorePermissionError,
     StoreUnavailableError,
 )
-from spark_eos.extensions.several_logs.settling import _end
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
 from spark_eos.maintenance.maintain import Maintainer
-from spark_eos.protocol.actions import (
-    CommitOffsets,
-    CreateTopic,
-    FollowDecision,
-    InitProducer,
-    PartitionOffset,
-    PrepareTransaction,
-)
+from spark_eos.protocol.actions import FollowDecision
 from spark_eos.protocol.state import TransactionState
-from spark_eos.protocol.types import Decider, Follower, ProducerStamp
 from spark_eos.storage import open_store
 from spark_eos.testing.wrapped_store import WrappedStore
 from tests.crashpoints.app import Clock
-from tests.log.test_group_commit import Process
 
 
 class Reader(WrappedStore):
@@ -637,35 +627,3 @@ def test_an_administrator_sees_where_it_is_decided(world):
     with pytest.raises(InvalidTxnStateError):
         Admin(log).fence_producers(["shop"])
     assert Admin(log).force_terminate_transaction("shop").state == "CompleteAbort"
-
-
-def test_a_transaction_after_the_one_that_is_settled_is_not_aborted(tmp_path):
-    """Another process may add the request to an entry of its own, behind what it has written meanwhile."""
-    leader, other = (Process(tmp_path / "log", name) for name in (b"a", b"b"))
-    decider = Decider("another log", "file:///d", 1, 0, 0, b"h" * 16, 1)
-
-    def opened(stamp):
-        return CommitOffsets("g", (PartitionOffset("t", "id-t-a", 0, stamp.number),), stamp)
-
-    leader.log.commit(
-        lambda _: (
-            CreateTopic("t", "id-t-a", 1),
-            InitProducer(0, 0, "tx", 1000),
-            opened(ProducerStamp(0, 0, 0)),
-        )
-    )
-    other.join().log.follow()
-    leader.lead()
-
-    def next_one():
-        leader.log.commit(lambda _: (PrepareTransaction(ProducerStamp(0, 0, 0), decider),))
-        leader.log.commit(lambda _: (FollowDecision(ProducerStamp(0, 1, 0), decider, commit=False),))
-        leader.log.commit(lambda _: (opened(ProducerStamp(0, 1, 1)),))
-        leader.lead()
-
-    other.waits = [next_one]
-    _end(other.log, Follower(other.log.log_id, "", "tx"), decider, commit=False)
-    for wait in other.waits:  # It came first, in an entry of its own.
-        with pytest.raises(ProducerFencedError):
-            wait()
-    assert other.waits or other.log.follow().producers[0].is_open
