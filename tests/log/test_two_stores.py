@@ -167,6 +167,11 @@ def test_no_log_is_made_among_data_files(url: str, tmp_path: Path) -> None:
         with pytest.raises(NotALogError, match="put it back from a backup or a copy"):
             send(str(whole), b"two")
         assert names(whole) == before
+    entries = tmp_path / "entries"
+    Admin(str(Log.create(entries).store.url)).create_topic("t")
+    (entries / "_log/00000000000000000000.avro").unlink()
+    with pytest.raises(NotALogError, match="put it back from a backup or a copy"):
+        Log.create(entries)
 
 
 def test_two_logs_that_are_created_at_once_do_not_share_a_place(tmp_path: Path, monkeypatch) -> None:

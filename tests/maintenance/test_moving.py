@@ -370,6 +370,16 @@ def test_a_place_that_is_not_free_is_refused_before_anything_is_written(url: str
     assert names(tmp_path / "full") == {"holiday.jpg"}
 
 
+def test_a_log_that_lies_among_the_data_files_stays_at_the_old_place(url: str, tmp_path: Path) -> None:
+    inner = str(tmp_path / "log" / "data" / "inner")
+    Admin(inner).create_topic("t")
+    send(inner, b"of the other")
+    send(url, b"three")
+    move(url, tmp_path / "a")
+    assert received(inner) == [b"of the other"]
+    assert received(url) == [b"one", b"two", b"three"]
+
+
 def test_tables_that_share_the_files_are_refused_and_copied_ones_are_not(url: str, tmp_path: Path) -> None:
     log = Log.open(url)
     topics = (("t", log.topic("t").topic_id),)
