@@ -29,8 +29,8 @@ _ANY_SOURCE = "a source"
 """What errors say where it is not known yet whether a stream or a batch reads."""
 
 _SINKS_LATER = (
-    "The job's sinks are checked when they start. To save a start, set it there, too: they take compression.type none, "
-    "lz4 or zstd, and no columns that the topic does not have"
+    "The job's sinks are checked when they start. To save a start, set it there, too: they take compression.type auto, "
+    "none, lz4 or zstd, and no columns that the topic does not have"
 )
 """Spark makes a sink after the source has answered: what does not fit there cannot be in the same error."""
 

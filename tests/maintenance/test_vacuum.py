@@ -223,6 +223,18 @@ def test_the_next_process_knows_where_the_end_was(log):
     assert Vacuum(log).run().objects == {}
 
 
+def test_a_note_of_a_clock_that_was_ahead_stops_no_later_ones(log):
+    now_s = log.clock.now
+    log.clock.now += 365 * DAY_S
+    Vacuum(log).run()
+    log.clock.now = now_s
+    for hour in range(30):
+        left_behind(log, 100)
+        append(log, *range(20 * hour, 20 * hour + 20))
+        assert Vacuum(log).run().objects.get("data", 0) == (hour >= 24), hour
+        log.clock.now += 3600
+
+
 @pytest.mark.deep
 def test_notes_are_few(log):
     for _ in range(300):
