@@ -106,7 +106,7 @@ def test_text_is_the_same_on_a_terminal_and_json_too(url):
     for arguments in (("dump", url), ("topics", url, "--json"), ("groups", "list", url, "--json")):
         assert on_terminal(*arguments)[0] == on_pipe(*arguments).stdout
     assert re.fullmatch(
-        r'\{"topic": "orders", "topic_id": "[0-9a-f-]{36}", "partitions": 2\}\n',
+        r'\{"topic": "orders", "topic_id": "[0-9a-f-]{36}", "partitions": 2, "offsets": 2\}\n',
         on_pipe("topics", url, "--json").stdout,
     )
 

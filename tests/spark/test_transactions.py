@@ -388,6 +388,22 @@ def test_rows_that_name_their_topics_are_not_overwritten_either(spark, bench):
     assert bench.values("out") == ["a"]
 
 
+def test_rows_that_came_while_an_overwrite_was_staged_are_not_overwritten(bench):
+    """Of another thread."""
+    plain = Frame(SimpleNamespace(patiently=lambda call: call()), ["a"], [0], {})
+    with BatchTransaction(bench.url) as transaction:
+
+        def beside(call):
+            rows = call()
+            transaction.write(plain, "out")
+            return rows
+
+        staged = Frame(SimpleNamespace(patiently=beside), ["b"], [0], {})
+        with pytest.raises(ConfigError, match="topic 'out' is overwritten after rows were written to it"):
+            transaction.write(staged, "out", mode="overwrite")
+    assert bench.values("out") == ["a"]
+
+
 def test_a_frame_that_failed_overwrites_nothing(bench):
     bench.produce("out", ["kept"])
 
