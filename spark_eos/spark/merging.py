@@ -56,8 +56,7 @@ def merge_columns(log: Log, topic: Topic, frame: t.StructType, *, by_column: boo
             else (AlterTopic(current.name, current.topic_id, schema=after.schemas[-1]),)
         )
 
-    # The next version is one of the state: with a version of others in between it could take their column's place.
-    log.commit(propose, writer="mergeSchema", alone=True)
+    log.commit(propose, writer="mergeSchema")
     return log.topic(topic.name)
 
 

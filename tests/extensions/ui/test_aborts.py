@@ -12,6 +12,8 @@ from spark_eos.extensions.ui.areas.aborts import abort, abort_outcome
 from spark_eos.extensions.ui.areas.transactions import open_transactions
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Question
+from spark_eos.protocol.actions import CommitOffsets, EndTransaction, PartitionOffset
+from spark_eos.protocol.types import ProducerStamp
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
 from tests.log.fakes import FakeClock
@@ -127,7 +129,7 @@ def test_what_was_committed_or_never_there_is_refused(log, follower, producer):
 
 
 def test_the_transaction_after_the_one_that_was_shown_is_not_aborted(tmp_path):
-    """Another process may add the request to an entry of its own, behind what it has written meanwhile."""
+    """Another process may add the request to an entry of its own, behind what it writes in it."""
     leader, other = (Process(tmp_path / "log", name) for name in (b"a", b"b"))
     Admin(leader.log).create_topic("orders", 2)
     first = Producer(leader.log, {"transactional.id": "busy"})
@@ -136,13 +138,13 @@ def test_the_transaction_after_the_one_that_was_shown_is_not_aborted(tmp_path):
     asked = shown(Follower(leader.store.inner, clock=FakeClock()))
     other.join().log.follow()
     leader.lead()
-
-    def next_one():
-        first.commit_transaction()
-        begin(first)
-        leader.lead()
-
-    other.waits = [next_one]
+    stamp = ProducerStamp(*(asked.number(name) for name in ("producer", "epoch", "number")))
+    place = PartitionOffset("orders", leader.log.topic("orders").topic_id, 0, 0)
+    next_one = (
+        EndTransaction(stamp, commit=True),
+        CommitOffsets("g", (place,), stamp._replace(number=stamp.number + 1)),
+    )
+    other.waits = [leader.does(lambda _: next_one)]
     follower = SimpleNamespace(writer=lambda _: other.log, asked=lambda: None)
     assert abort(follower, asked)["outcome"] == "aborted"
     assert other.waits, "it came first, in an entry of its own"
