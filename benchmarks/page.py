@@ -18,9 +18,8 @@ follow each other in one round**. The median over the rounds is what counts, and
 round stand beside it. Absolute figures are context: they say more about the machine than about the contenders.
 
 `scripts/bench --quick` measures a slice, `scripts/bench --only NAME` some workloads (`--list` names them), which
-replaces their part of this page alone. Now nothing is kept that was measured while others kept more than a fifth
-of a core busy; older figures say which load averages there were. In the tables "2 ×" of a speed is twice as fast as the
-other, in those of times twice as long.
+replaces their part of this page alone. Nothing is kept that was measured while others kept more than a fifth of a
+core busy. In the tables "2 ×" of a speed is twice as fast as the other, in those of times twice as long.
 """
 
 _GATE = """
@@ -114,8 +113,6 @@ def _section(result: Result, module: ModuleType, *, drawn: bool) -> str:
 
 
 def _others(run: Mapping[str, Any]) -> str:
-    if "load" in run:  # Measured before the time of others was.
-        return f"load averages before it {run['load']}; how busy others kept the machine is not known"
     cores = run["others"]
     return f"others kept {_number(cores) or 'an unknown number of'} cores busy"
 

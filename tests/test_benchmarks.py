@@ -184,11 +184,7 @@ def test_what_each_release_had_stands_beside_what_is_measured_now(tmp_path):
     assert cpu_row.endswith("| yes, within the spread |  |  |")
 
 
-def test_figures_of_before_say_what_is_known_of_the_machine():
-    older = made_up()
-    older.run = {**{name: value for name, value in RUN.items() if name != "others"}, "load": "8.6, 9.4, 10.9"}
-    shown = page.page({"sink": older}, MODULES, [], {})
-    assert "load averages before it 8.6, 9.4, 10.9; how busy others kept the machine is not known" in shown
+def test_figures_say_how_busy_others_kept_the_machine():
     assert "others kept 0.034 cores busy" in page.page({"sink": made_up()}, MODULES, [], {})
 
 
