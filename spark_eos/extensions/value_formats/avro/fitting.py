@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal
 from functools import lru_cache
+from numbers import Number
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -124,11 +125,13 @@ def _whole(path: str, bits: int) -> Check:
     least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
     def check(value: Any) -> None:
-        with suppress(TypeError):  # A date is no number yet.
-            if not least <= value <= most:
-                raise ValueError(f"field {path}: {value!r} has more than {bits} bits")
-            if type(value) is not int and int(value) != value:
+        if type(value) is not int:
+            if not isinstance(value, Number):
+                return  # Such as a date.
+            if int(value) != value:  # type: ignore[call-overload]  # all numbers but complex ones have it
                 raise ValueError(f"field {path}: {value!r} is no whole number")
+        if not least <= value <= most:
+            raise ValueError(f"field {path}: {value!r} has more than {bits} bits")
 
     return check
 
