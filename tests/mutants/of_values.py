@@ -65,8 +65,8 @@ MUTANTS = (
     Mutant(
         "id-of-another-schema",
         "spark_eos/extensions/value_formats/settings.py",
-        "before.schema_id == after.schema_id:",
-        "before.schema_id == after.schema_id < 0:",
+        "before.schema_id == after.schema_id if is_by_id",
+        "before.schema_id == after.schema_id < 0 if is_by_id",
         "two schemas have one id, and values of the first are read with the second",
         ("tests/extensions/value_formats/test_codec.py",),
     ),

@@ -156,6 +156,8 @@ class EncryptedStore(EncryptingStore):
         if not data:
             if not first:
                 raise ValueError("it ends after its header")
+            last = max(self.inner.size(name) - HEADER - 1, 0) // SEALED
+            self._decrypted(cipher, name, last * CHUNK, None)  # It has to say that it is the last one.
             return pa.py_buffer(b"")
         goes_on = requested is not None and len(data) == requested
         if goes_on:

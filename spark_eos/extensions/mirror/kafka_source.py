@@ -265,6 +265,12 @@ class KafkaSource:
         self._static = True
         self._consumer.assign(self._starts(starts))
 
+    def go_on(self, start: Start) -> None:
+        """Read a partition from there, whose reading an error has ended: `seek` of the client refuses it then."""
+        places = self._starts([start])
+        self._consumer.incremental_unassign(places)
+        self._consumer.incremental_assign(places)
+
     def poll(self, most: int, timeout_s: float) -> list[Any]:
         """The next messages; some may be errors."""
         try:

@@ -260,22 +260,18 @@ class Mirror:
         self, at: tuple[str, int], partition: MirroredPartition, run_id: str, last: Any
     ) -> OpenPartition:
         name, number = at
-        low, high = self._source.bounds(name, number)
-        start = (
-            Position(
-                *(
-                    self._cluster,
-                    name,
-                    partition.source_id,
-                    self._target(name),
-                    partition.target_id,
-                    number,
-                    0,
-                )
+        if last is not None:
+            start = last.position
+        else:
+            start = Position(
+                self._cluster, name, partition.source_id, self._target(name), partition.target_id, number, 0
             )
-            if last is None
-            else last.position
-        )
+        return OpenPartition(partition, run_id, last, self._readable(at, start))
+
+    def _readable(self, at: tuple[str, int], start: Position) -> Position:
+        """The position; with ``accept_loss`` where Kafka begins, if that is after it."""
+        name, number = at
+        low, high = self._source.bounds(name, number)
         if start.offset > high:
             raise OffsetOutOfRangeError(
                 f"{name}-{number} of Kafka ends at offset {high}, and the mirror has read it up to {start.offset}: "
@@ -289,7 +285,7 @@ class Mirror:
                 f"{name}-{number}: records {start.offset} to {low - 1} are gone from Kafka and are not mirrored"
             )
             start = start._replace(offset=low, leader_epoch=-1)
-        return OpenPartition(partition, run_id, last, start)
+        return start
 
     def _give_up(self, partitions: Sequence[tuple[str, int]]) -> None:
         """These are another process's; what waits of them is read there."""
@@ -321,7 +317,11 @@ class Mirror:
         elif name in {"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION"}:
             if opened is not None:
                 self._check_topics([at[0]])
-                raise lost_offsets(at, opened.next_offset, None)
+                onward = self._readable(at, opened.share()[0].after)
+                if onward.offset == opened.next_offset:
+                    raise lost_offsets(at, opened.next_offset, None)
+                opened.next_offset, opened.epoch = onward.offset, onward.leader_epoch
+                self._source.go_on(Start(*at, onward.offset))
         elif name in GONE:
             self._check_topics([at[0]] if at[0] in self._topics else [])
         elif error.fatal() or not self._source.is_away(error):

@@ -85,6 +85,8 @@ class MultiLogProducer:
         self._producers = members
         self._members = [member_of(producer, type(self).__name__) for producer in members]
         self._decider, self._followers = self._members[0], self._members[1:]
+        self._deciding = self._decider
+        """Whose commit decides: of the only log that takes part, if there is one."""
         self._state = _S.UNINITIALIZED
         self._active: list[MemberTransactions] = []
         """The followers of this transaction, and how they name it."""
@@ -165,15 +167,14 @@ class MultiLogProducer:
         with self._all("commit_transaction", _S.IN_TRANSACTION, _S.PREPARING, _S.DECIDING, _S.FOLLOWING):
             if self._state is _S.IN_TRANSACTION:
                 self._check_members()
-                if not self._begin_decision():
-                    return
+                self._begin_decision()
             if self._state is _S.PREPARING:
                 self._prepare()
-            if self._state in {_S.PREPARING, _S.DECIDING}:
+            if self._state is not _S.FOLLOWING:
                 try:
-                    self._attempt(self._decider.commit)
+                    self._attempt(self._deciding.commit)
                 finally:
-                    if self._decider.state is ClientState.COMMITTING:
+                    if self._deciding.state is ClientState.COMMITTING:
                         self._state = _S.DECIDING
                 self._state = _S.FOLLOWING
             self._follow(commit=True)
@@ -251,15 +252,13 @@ class MultiLogProducer:
                     f"{member.state.name}. Call abort_transaction"
                 )
 
-    def _begin_decision(self) -> bool:
-        """Name the followers in the deciding log; False, if one log alone takes part and has committed."""
+    def _begin_decision(self) -> None:
+        """Name the followers in the deciding log, unless one log alone takes part: then its commit is all."""
         if not self._active:  # Else the names were sent, and may be in.
             active = [member for member in self._members if member.has_work]
+            self._deciding = active[0] if len(active) == 1 else self._decider
             if len(active) < 2:
-                for member in self._members:
-                    self._attempt(member.commit)
-                self._state = _S.READY
-                return False
+                return
             self._active = [member for member in active if member is not self._decider]
         logs = [member.log for member in self._active]
         followers = tuple(
@@ -268,7 +267,6 @@ class MultiLogProducer:
         )
         self._decision = self._attempt(lambda: self._decider.add_followers(followers))
         self._state = _S.PREPARING
-        return True
 
     def _prepare(self) -> None:
         """All followers, before the decision: none may be left that could not follow it."""
@@ -290,7 +288,7 @@ class MultiLogProducer:
         for member in self._active if decision is not None else ():
             assert decision is not None
             member.follow(decision, commit=commit)
-        for member in self._followers:
+        for member in self._members:
             if member.state is ClientState.IN_TRANSACTION:
                 (member.abort if member.has_work else member.commit)()  # What is sent now is too late.
         self._decision, self._active = None, []

@@ -69,8 +69,13 @@ def _was_altered(state: State, topic: Topic, last: Stamp) -> bool:
     """Whether the topic's key, or for how long tombstones stay, may have been another one since the version before."""
     if not goes_back_to(state, last.entry, last.timestamp_ms):
         return True
+    return altered_since(state, topic, last.entry)
+
+
+def altered_since(state: State, topic: Topic, entry: int) -> bool:
+    """Whether the log knows that the topic was altered after the entry."""
     return any(
-        event.entry > last.entry and (event.what, event.name) == (TOPIC_ALTERED, topic.name)
+        event.entry > entry and (event.what, event.name) == (TOPIC_ALTERED, topic.name)
         for event in state.trail
     )
 

@@ -28,6 +28,7 @@ from spark_eos.errors import (
     TableDamagedError,
 )
 from spark_eos.extensions.tables.columns import oldest_version
+from spark_eos.extensions.tables.compacted import altered_since
 from spark_eos.extensions.tables.contents import Contents, topic_of, version_ends
 from spark_eos.extensions.tables.settings import is_copied, is_merged
 from spark_eos.extensions.tables.target import Stamp, Target, Version
@@ -224,7 +225,9 @@ class Publisher:
             if current is None or current.stamp != self._contents.stamp(publication, version, name):
                 self._tell(f"{self._targets[name].place} is not as it was published: it is published again")
                 return False
-            if not has_newest_columns(publication, topic_of(state, name, topic_id), self._targets[name]):
+            topic = topic_of(state, name, topic_id)
+            may_have_other_key = is_merged(publication, topic) and altered_since(state, topic, version.entry)
+            if may_have_other_key or not has_newest_columns(publication, topic, self._targets[name]):
                 return False
         return True
 

@@ -13,8 +13,11 @@ from spark_eos.errors import SchemaMismatchError
 from spark_eos.extensions.value_formats.framing import confluent_header
 from spark_eos.extensions.value_formats.settings import ValueSettings
 from spark_eos.log.values.codec import ColumnEncoder, ValueCodec
-from spark_eos.log.values.json_values import dumps, loads, to_column
+from spark_eos.log.values.json_values import WrittenFloat, dumps, loads, to_column
 from spark_eos.log.values.problems import Problems, without
+
+_NOT_BY_ARROW = r"[\n\r]|[:,\[]\s*-?(?:NaN|Inf)|[0-9]{200}|[eE][+]?0*[1-9][0-9]{2}"
+"""What Arrow reads otherwise: NaN and the infinities are numbers there, and a number that is too large is infinite."""
 
 
 class JsonCodec(ValueCodec):
@@ -42,15 +45,18 @@ class JsonCodec(ValueCodec):
     def encode(self, value: Any) -> bytes:
         try:
             data = dumps(value)
-        except (TypeError, ValueError, RecursionError) as error:
+        except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
             raise ValueError(f"it cannot be written as JSON: {error}") from error
         if self._check is not None:
             self._validate(loads(data))
         return self._header + data
 
     def decode(self, data: bytes) -> Any:
+        return self._loads(data)
+
+    def _loads(self, data: bytes, parse_float: Callable[[str], float] | None = None) -> Any:
         try:
-            return loads(self._body(data))
+            return loads(self._body(data), parse_float)
         except RecursionError as error:
             raise ValueError("its JSON is too deep") from error
 
@@ -69,7 +75,7 @@ class JsonCodec(ValueCodec):
             row_value = None
             if data is not None:
                 try:
-                    value = self.decode(data)
+                    value = self._loads(data, WrittenFloat.of)
                     if is_object and not isinstance(value, dict):
                         raise ValueError("its JSON is no object")  # noqa: TRY301
                     row_value = convert(value if is_object else {"value": value})
@@ -159,10 +165,13 @@ def _all_by_arrow(values: pa.Array, fields: Sequence[pa.Field], is_object: bool)
     except pa.ArrowInvalid:
         return None  # Not UTF-8.
     # Between the } of one line and the { of the next no object goes on: as many rows as lines are one object in each.
-    # NaN and the infinities are numbers for Arrow, and what is too large for a float is infinite.
     if (
         not pc.all(pc.and_(pc.starts_with(lines, "{"), pc.ends_with(lines, "}"))).as_py()
-        or pc.any(pc.match_substring_regex(lines, r"[\n\r]|[:,\[]\s*-?(?:NaN|Inf)|[0-9]{300}")).as_py()
+        or pc.any(
+            pc.match_substring_regex(
+                lines, r"[\n\r]|[:,\[]\s*-?(?:NaN|Inf)|[0-9]{200}|[eE][+]?0*[1-9][0-9]{2}"
+            )
+        ).as_py()
     ):
         return None
     import pyarrow.json as pj

@@ -131,7 +131,7 @@ class _Columns:
         for word in ("anyOf", "oneOf", "allOf"):
             choices = [choice for choice in part.get(word) or () if choice != {"type": "null"}]
             if len(choices) == 1:
-                return self.resolved(choices[0], path, around)
+                return self._of_one_choice(part, word, choices[0], path, around)
             if choices:
                 raise SchemaMismatchError(
                     f"property {path!r} is of several types ({word}), which is no column. {_RAW}"
@@ -149,6 +149,20 @@ class _Columns:
         if kind is None:
             return {**part, "type": self._of_values(part, path)}
         return part
+
+    def _of_one_choice(
+        self, part: dict[str, Any], word: str, choice: Any, path: str, around: tuple[str, ...]
+    ) -> dict[str, Any]:
+        """The part with what its only choice says: a value has the properties of both."""
+        rest = {name: value for name, value in part.items() if name != word}
+        if not isinstance(choice, dict) or "$ref" in choice:
+            choice = self.resolved(choice, path, around)
+        both = {**rest, **choice}
+        if "properties" in rest and "properties" in choice:
+            both["properties"] = {**rest["properties"], **choice["properties"]}
+        if "required" in rest and "required" in choice:
+            both["required"] = [*rest["required"], *choice["required"]]
+        return self.resolved(both, path, choice.get("$seen", around))
 
     def type(self, part: Any, path: str, around: tuple[str, ...]) -> pa.DataType:
         """The type of a property's column."""

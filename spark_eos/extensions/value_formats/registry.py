@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import time
 import urllib.error
 import urllib.request
@@ -19,6 +20,9 @@ _PAUSES_S = (0.2, 1.0)
 """Before the second and the third attempt."""
 
 _MEDIA = "application/vnd.schemaregistry.v1+json"
+
+_OF_REGISTRY = re.compile(r'"error_code"\s*:')
+"""In each refusal of a registry. A proxy in front of one that is away answers 404 as well."""
 
 
 class Registered(NamedTuple):
@@ -103,7 +107,7 @@ class Registry(NamedTuple):
     def _call(
         self, method: str, path: str, body: dict[str, Any] | None = None, *, has: str = "schema"
     ) -> dict[str, Any] | None:
-        """The answer, which has a field of this name; None for 404."""
+        """The answer, which has a field of this name; None if the registry says itself that there is none (404)."""
         request = urllib.request.Request(  # noqa: S310  (the scheme is checked by `check_url`)
             self.url.rstrip("/") + path,
             method=method,
@@ -111,7 +115,9 @@ class Registry(NamedTuple):
             headers={"Accept": _MEDIA, "Content-Type": _MEDIA},
         )
         if self.user_info:
-            request.add_header("Authorization", "Basic " + base64.b64encode(self.user_info.encode()).decode())
+            # Not sent on to where a registry redirects, which may be anywhere.
+            user_info = base64.b64encode(self.user_info.encode()).decode()
+            request.add_unredirected_header("Authorization", f"Basic {user_info}")
         reason: object = None
         for pause in (*_PAUSES_S, None):
             try:
@@ -122,14 +128,17 @@ class Registry(NamedTuple):
                     reason = f"HTTP 200 without {has!r}, it is no answer of a registry"
             except urllib.error.HTTPError as error:
                 text = _beginning(error)
-                if error.code == 404:
+                if error.code == 404 and _OF_REGISTRY.search(text):
                     return None
-                if error.code < 500 and error.code != 429:
+                if error.code < 500 and error.code not in {404, 429}:
                     raise ConfigError(
                         f"the schema registry {self.url} refuses {method} {path}: HTTP {error.code} {text}. For 401 "
-                        "and 403 set schema.registry.basic.auth.user.info; for 409 and 422 change the schema"
+                        "and 403 set schema.registry.basic.auth.user.info, which goes to this URL alone, and not "
+                        "where it redirects; for 409 and 422 change the schema"
                     ) from error
                 reason = f"HTTP {error.code} {text}"
+                if error.code == 404:
+                    reason = f"{reason}, it is no answer of a registry: is the URL the root of its API?"
             except (OSError, HTTPException, ValueError) as error:
                 reason = error
             if pause is not None:

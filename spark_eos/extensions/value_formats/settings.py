@@ -121,28 +121,31 @@ def check(topic: str, config: Mapping[str, str], *, typed: bool) -> None:
 def kept_settings(topic: str, old: Mapping[str, str], new: dict[str, str]) -> dict[str, str]:
     """The settings of a topic after a change of ``value.schema``: records that are there can still be read.
 
-    The old schema goes into ``value.writer.schemas``. Raises `ConfigError` where values do not say with which schema
-    they were written, and where the new schema cannot read those of the old one.
+    The old schema goes into ``value.writer.schemas``, unless values name both by the same header. Raises `ConfigError`
+    where values do not say with which schema they were written, and where the new schema cannot read those of the old
+    one. Fingerprints leave out what a number means: schemas with the same one may differ in their units.
     """
     before, after = value_settings(topic, old), value_settings(topic, new)
     if before is None or after is None or before.format != after.format or before.payload != "avro":
         return new
     from spark_eos.extensions.value_formats.avro.types import parse
 
-    old_schema, new_schema = parse(before.schema), parse(after.schema)
-    if old_schema.fingerprint == new_schema.fingerprint:
-        return new
-    if before.framing is None:
+    changes_bytes = parse(before.schema).fingerprint != parse(after.schema).fingerprint
+    if changes_bytes and before.framing is None:
         raise ConfigError(
             f"topic {topic!r}: value.schema cannot change with value.format=avro, whose values do not say with which "
             "schema they were written. Create a topic with value.format=avro-single-object, and copy the records"
         )
-    if before.framing is CONFLUENT and before.schema_id == after.schema_id:
+    is_by_id = before.framing is CONFLUENT
+    has_same_header = before.schema_id == after.schema_id if is_by_id else not changes_bytes
+    if changes_bytes and has_same_header:
         raise ConfigError(
             f"topic {topic!r}: value.schema changes and value.schema.id={after.schema_id} stays: give the new schema "
             "an id of its own"
         )
     _check_reads(topic, before.schema, after.schema)
+    if has_same_header:
+        return new
     return {**new, "value.writer.schemas": _with_writer(before, after)}
 
 
@@ -213,12 +216,17 @@ def writers(settings: ValueSettings) -> dict[bytes, Any]:
         by_number = {
             struct.pack(">I", int(number)): parse(_text(schema)) for number, schema in schemas.items()
         }
-        # What only reads needs no id of its own.
-        return (
-            by_number if settings.schema_id < 0 else {**by_number, struct.pack(">I", settings.schema_id): own}
-        )
     except (ValueError, struct.error) as error:
         raise _bad_writers(settings, str(error)) from error
+    if settings.schema_id < 0:  # What only reads needs no id of its own.
+        return by_number
+    own_id = struct.pack(">I", settings.schema_id)
+    if by_number.get(own_id, own).type != own.type:
+        raise ConfigError(
+            f"topic {settings.topic!r}: value.schema.id={settings.schema_id} is the id of another schema in "
+            "value.writer.schemas, with which records may have been written: give value.schema an id of its own"
+        )
+    return {**by_number, own_id: own}
 
 
 def _text(schema: Any) -> str:

@@ -7,16 +7,36 @@ import datetime as dt
 import json
 import math
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
 
 
-def loads(data: bytes | str) -> Any:
-    """The value of a JSON text. Raises `ValueError`; NaN and Infinity are no JSON, and 1e400 is no float."""
-    return json.loads(data, parse_constant=_refuse_constant, parse_float=_finite)
+class WrittenFloat(float):
+    """A float that has the text that it was read from: a column may keep more digits than a float."""
+
+    __slots__ = ("_text",)
+    _text: str
+
+    @classmethod
+    def of(cls, text: str) -> WrittenFloat:
+        """The number of a JSON text. Raises `ValueError` if it is too large for a float."""
+        number = cls(_finite(text))
+        number._text = text
+        return number
+
+    def __str__(self) -> str:
+        return self._text
+
+
+def loads(data: bytes | str, parse_float: Callable[[str], float] | None = None) -> Any:
+    """The value of a JSON text. Raises `ValueError`; NaN and Infinity are no JSON, and 1e400 is no float.
+
+    For `to_column` ``parse_float`` is `WrittenFloat.of`.
+    """
+    return json.loads(data, parse_constant=_refuse_constant, parse_float=parse_float or _finite)
 
 
 def dumps(value: Any) -> bytes:
@@ -112,9 +132,10 @@ def _of(value: Any, kind: type | tuple[type, ...], form: str) -> Any:
 
 def _integer(value: Any, type_: pa.DataType) -> int:
     number = _of(value, (int, float), "a whole number")
-    if isinstance(number, float) and not number.is_integer():
+    exact = Decimal(str(number)) if isinstance(number, float) else number
+    whole = int(exact)
+    if whole != exact:
         raise ValueError(f"expected a whole number, found {number}")
-    whole = int(number)
     bits = type_.bit_width - 1
     if not -(2**bits) <= whole < 2**bits:
         raise ValueError(f"{whole} has more than {type_.bit_width} bits")
@@ -129,11 +150,11 @@ def _decimal(value: Any, type_: pa.DataType) -> Decimal:
     _, digits, exponent = number.as_tuple()
     if (
         not isinstance(exponent, int)
-        or -exponent > type_.scale
-        or len(digits) + exponent > type_.precision - type_.scale
+        or (-exponent > type_.scale and any(digits[exponent + type_.scale :]))
+        or (any(digits) and len(digits) + exponent > type_.precision - type_.scale)
     ):
         raise ValueError(f"{number} does not fit {type_}")
-    return number
+    return number.quantize(Decimal(1).scaleb(-type_.scale), context=Context(prec=type_.precision))
 
 
 def _timestamp(value: Any, *, zoned: bool) -> dt.datetime:

@@ -103,7 +103,18 @@ def test_chunks_keep_their_places() -> None:
         with pytest.raises(CorruptRecordError, match=NAME):
             of(inner).read(NAME)
     inner.overwrite(NAME, stored[:HEADER] + first + second)
-    with pytest.raises(CorruptRecordError, match="chunk 1"):
+    assert of(inner).read(NAME, 0, CHUNK).size == CHUNK
+    for start, length in (
+        (CHUNK, 10),
+        (2 * CHUNK - 1, 1),
+        (2 * CHUNK, 10),
+        (2 * CHUNK, None),
+        (9 * CHUNK, 1),
+    ):
+        with pytest.raises(CorruptRecordError, match="chunk 1"):
+            of(inner).read(NAME, start, length)
+    inner.overwrite(NAME, stored[:HEADER])
+    with pytest.raises(CorruptRecordError, match="it ends after its header"):
         of(inner).read(NAME, CHUNK, 10)
 
 

@@ -170,3 +170,19 @@ def test_a_setting_that_another_process_changes_meanwhile_stays(tmp_path):
         wait()
     config = other.log.follow().topics["a"].config
     assert (config["retention.ms"], config["segment.ms"]) == ("5", "7")
+
+
+def test_partitions_of_a_topic_that_is_named_twice(tmp_path, monkeypatch):
+    """Those of the first are mirrored as well."""
+    pytest.importorskip("confluent_kafka")
+    given = []
+
+    def run(mirror, *_, **__):
+        given.append(mirror._options.partitions)
+        return Mirrored(0, 0)
+
+    monkeypatch.setattr(Mirror, "run", run)
+    named = ["--partitions", "t:0,4-5", "--partitions", "u:1", "--partitions", "t:2,4"]
+    arguments = ["--name", "m", "--bootstrap-server", "127.0.0.1:1"]
+    assert main(["mirror", "in", str(tmp_path / "log"), *arguments, *named]) == 0
+    assert given == [{"t": [0, 2, 4, 5], "u": [1]}]

@@ -16,6 +16,7 @@ import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.cli.command import main
+from spark_eos.extensions.mirror.mirroring import Mirror
 from spark_eos.extensions.mirror.positions import map_topic
 from spark_eos.log.log import Log
 from spark_eos.storage import Settings
@@ -504,6 +505,26 @@ def forget(broker, name, number, before):
     admin(broker).delete_records([kafka.TopicPartition(name, number, before)])
     earliest = admin_module.OffsetSpec.earliest()
     wait(lambda: offsets_are_served(broker, name, number + 1, earliest)[number].offset == before)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("is_shared", [False, True], ids=["partitions", "group"])
+def test_retention_overtakes_a_mirror_that_accepts_loss(broker, url, topic, capsys, monkeypatch, is_shared):
+    """Between its look at where Kafka begins, and its first read."""
+    create(broker, topic)
+    produce(broker, topic, numbered(0, 20))
+    opened = Mirror._open_partition
+
+    def overtaken(mirror, *arguments):
+        partition = opened(mirror, *arguments)
+        forget(broker, topic, 0, 15)
+        return partition
+
+    monkeypatch.setattr(Mirror, "_open_partition", overtaken)
+    which = ["--topic", topic] if is_shared else ["--partitions", f"{topic}:0"]
+    assert mirror(broker, url, None, *which, "--accept-loss") == 0
+    assert "records 0 to 14 are gone" in capsys.readouterr().err
+    assert [row[2] for row in in_log(url, topic)[0]] == [b"v%d" % at for at in range(15, 20)]
 
 
 def test_records_that_expire_while_a_partition_is_still_empty_here(broker, url, topic, capsys):

@@ -22,7 +22,7 @@ from spark_eos.extensions.mirror.out.kafka_target import KafkaTarget
 from spark_eos.extensions.mirror.out.mirroring import MirrorOut
 from spark_eos.extensions.mirror.out.options import OutOptions
 from spark_eos.extensions.mirror.out.out_map import OutMap, read_positions, sent_offsets
-from spark_eos.extensions.mirror.out.position import position_topic
+from spark_eos.extensions.mirror.out.position import map_topic, position_topic
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
 from spark_eos.log.time_travel import earliest
@@ -644,6 +644,26 @@ def test_a_consumer_moves_over(broker, url, topic):
     (at,) = consumer.committed([kafka.TopicPartition(topic, 0)], timeout=300)
     consumer.close()
     assert at.offset == before.offset, "it is not sent back"
+
+
+@pytest.mark.deep
+def test_no_group_moves_by_a_map_that_was_deleted(broker, url, topic, capsys):
+    """It would pass over the records that it has not read: no row says where they are."""
+    Admin(url).create_topic(topic)
+    send(url, topic, numbered(0, 6), "x")
+    with Consumer(url, {"group.id": topic, "auto.offset.reset": "earliest", "max.poll.records": 3}) as ours:
+        ours.assign([TopicPartition(topic, 0)])
+        assert len(ours.poll(2000)) == 3
+        ours.commit()
+    assert mirror(broker, url, topic) == 0
+    delete(broker, map_topic(topic, topic))
+    capsys.readouterr()
+    assert mirror(broker, url, topic, "--groups", topic) == 0
+    assert "is not whole any more" in capsys.readouterr().err
+    consumer = kafka.Consumer({"bootstrap.servers": broker.address, "group.id": topic})
+    (at,) = consumer.committed([kafka.TopicPartition(topic, 0)], timeout=300)
+    consumer.close()
+    assert at.offset < 0, "none is committed"
 
 
 @pytest.mark.deep

@@ -18,7 +18,7 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
 )
 from spark_eos.extensions.mirror import kafka_source
-from spark_eos.extensions.mirror.kafka_source import KafkaSource, SourceTopic
+from spark_eos.extensions.mirror.kafka_source import KafkaSource, SourceTopic, Start
 from spark_eos.extensions.mirror.mirroring import Mirror, Mirrored
 from spark_eos.extensions.mirror.offset_map import OffsetMap
 from spark_eos.extensions.mirror.options import MirrorOptions
@@ -307,6 +307,22 @@ def test_records_that_are_gone_are_not_skipped():
     offsets = OffsetMap(log, log.state, "m", positions(log.state, "m")[0])
     places = [Place(1, True), Place(2, False), Place(2, True), Place(3, False), None]
     assert [offsets.to_log(at) for at in (1, 2, 4, 100, 101)] == places
+
+
+def test_retention_may_be_faster_than_a_mirror_that_accepts_loss():
+    source = Listed([Message(0), Message(1)], [Message(2, Error("_AUTO_OFFSET_RESET"))], [Message(6)])
+    polled, sought = source.poll, []
+
+    def poll(most, timeout_s):
+        if len(source.polls) == 2:
+            source.low = 6
+        return polled(most, timeout_s)
+
+    source.poll, source.go_on = poll, sought.append
+    done, said, log = run(source, accept_loss=True)
+    assert (done.records, len(values(log))) == (3, 3)
+    assert sought == [Start("t", 0, 6)]
+    assert said == ["t-0: records 2 to 5 are gone from Kafka and are not mirrored"]
 
 
 def test_an_error_of_the_client_is_told_once_until_kafka_answers(monkeypatch):

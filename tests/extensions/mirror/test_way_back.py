@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from spark_eos.errors import OffsetOutOfRangeError
 from spark_eos.extensions.mirror.moving.return_to_kafka import WayBack
 from spark_eos.extensions.mirror.out import out_map
 from spark_eos.extensions.mirror.out.out_map import OutMap
@@ -70,7 +71,7 @@ def test_the_first_record_that_was_not_sent(monkeypatch, at_a_time):
         back._target = target
         first = chance.randint(0, length)
         end = chance.randint(first, length)
-        offsets = OutMap(target, "m", TOPIC, 0, (length, length))
+        offsets = OutMap(target, "m", TOPIC, 0, (length if target.topics[MAP] else -1, length))
         wanted = min((one for one in others if first <= one < end), default=None)
         assert back._first_foreign(TOPIC, 0, offsets, first, end) == wanted, seed
         met.add(wanted is None)
@@ -96,3 +97,38 @@ def test_a_group_goes_on_in_kafka_after_the_last_record_that_was_sent():
     offsets = OutMap(Target([], rows), "m", TOPIC, 0, (31, 8))
     last = [-1, 10, 11, 12, 12, 12, 20, 21, 30, 30]
     assert [offsets.last_before(offset) for offset in range(10)] == last
+
+
+ROWS = {
+    0: MapRow(None, (Run(10, 0, 3),)).data,
+    2: MapRow((13, 3), (Run(30, 7, 1),)).data,
+}
+
+
+@pytest.mark.parametrize("rows", [{}, {2: ROWS[2]}, {0: ROWS[0]}], ids=["all", "the first", "the last"])
+def test_a_reader_passes_over_nothing_where_the_map_lacks_rows(monkeypatch, rows):
+    """What the map does not have would be before the end of all that was sent."""
+    monkeypatch.setattr(out_map, "_VISIBLE_S", 0.0)
+    offsets = OutMap(Target([], rows), "m", TOPIC, 0, (31, 8))
+    for look in (lambda: offsets.to_kafka(4), lambda: offsets.to_log(20)):
+        with pytest.raises(OffsetOutOfRangeError, match="is not whole any more"):
+            look()
+    whole = OutMap(Target([], ROWS), "m", TOPIC, 0, (31, 8))
+    assert (whole.to_kafka(4), whole.to_kafka(8)) == ((30, False), (31, False))
+    assert OutMap(Target([], {}), "m", TOPIC, 0, (-1, 8)).to_kafka(4) == (0, False), "nothing was sent"
+
+
+def test_rows_that_are_not_visible_yet_are_waited_for(monkeypatch):
+    """Kafka says that a transaction is committed before each partition shows it."""
+
+    class Late(Target):
+        looks = 0
+
+        def record_at(self, name, partition, offset):
+            self.looks += 1
+            return super().record_at(name, partition, offset) if offset == 0 or self.looks > 6 else None
+
+    monkeypatch.setattr(out_map.time, "sleep", lambda _: None)
+    target = Late([], ROWS)
+    assert OutMap(target, "m", TOPIC, 0, (31, 8)).to_kafka(7) == (30, True)
+    assert target.looks > 6

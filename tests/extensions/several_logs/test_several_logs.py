@@ -43,6 +43,20 @@ class Reader(WrappedStore):
         return effect()
 
 
+class Lossy(Reader):
+    """Once it refuses something, it loses the reply to the next entry, and answers nothing more."""
+
+    refuses = ()
+    error = StoreUnavailableError
+
+    def _call(self, operation, name, effect):
+        done = super()._call(operation, name, effect)
+        if self.refuses and operation == "create" and name.startswith("_log/"):
+            self.refuses = ("create", "read", "list")
+            raise OutcomeUnknownError(f"{operation} {name}: no reply")
+        return done
+
+
 class World:
     """Two logs in folders, and the clock of all their processes."""
 
@@ -328,17 +342,6 @@ def test_a_plain_producer_with_the_id_of_a_follower_does_not_abort_it(world, is_
 
 
 def test_a_decision_in_doubt_is_only_repeated(world):
-    class Lossy(Reader):
-        refuses = ()
-
-        def _call(self, operation, name, effect):
-            done = super()._call(operation, name, effect)
-            if self.refuses and operation == "create":
-                self.refuses = ("create", "read", "list")
-                raise OutcomeUnknownError(f"{operation} {name}: no reply")
-            return done
-
-    Lossy.error = StoreUnavailableError
     orders, payments = world.log("orders", Lossy), world.log("payments")
     group = MultiLogProducer(*(Producer(log, {"transactional.id": "shop"}) for log in (orders, payments)))
     group.init_transactions()
@@ -359,6 +362,44 @@ def test_a_decision_in_doubt_is_only_repeated(world):
     orders.store.refuses = ()
     group.commit_transaction()
     assert world.seen("orders") == world.seen("payments") == ["a"]
+
+
+@pytest.mark.parametrize("alone", [0, 1])
+def test_a_commit_in_doubt_of_the_only_log_is_only_repeated(world, alone):
+    """To abort it, and to do its work again, would do it twice."""
+    name = [*world.urls][alone]
+    logs = [world.log(one, Lossy) for one in world.urls]
+    group = MultiLogProducer(*(Producer(log, {"transactional.id": "shop"}) for log in logs))
+    group.init_transactions()
+    group.begin_transaction()
+    members(group)[alone].send(name, "a")
+    logs[alone].store.refuses = ("none",)
+    for _ in range(2):
+        with pytest.raises(CommitOutcomeUnknownError):
+            group.commit_transaction()
+        with pytest.raises(IllegalStateError, match="only commit_transaction is allowed"):
+            group.abort_transaction()
+    logs[alone].store.refuses = ()
+    group.commit_transaction()
+    with group.transaction():
+        send(group, "b")
+    assert world.seen(name) == ["a", "b"]
+
+
+@pytest.mark.parametrize("alone", [0, 1])
+def test_a_commit_of_the_only_log_that_was_not_done_may_be_repeated(world, alone):
+    name = [*world.urls][alone]
+    logs = [world.log(one, Lossy) for one in world.urls]
+    group = MultiLogProducer(*(Producer(log, {"transactional.id": "shop"}) for log in logs))
+    group.init_transactions()
+    group.begin_transaction()
+    members(group)[alone].send(name, "a")
+    logs[alone].store.refuses = ("create",)
+    with pytest.raises(StoreUnavailableError):
+        group.commit_transaction()
+    logs[alone].store.refuses = ()
+    group.commit_transaction()
+    assert world.seen(name) == ["a"]
 
 
 def test_deciders_may_cross(world):

@@ -128,6 +128,19 @@ def test_a_topic_that_has_another_key_from_now_on(world):
     assert found(world, "typed") == expected(world, "typed", published.entry, ["id"])
 
 
+def test_a_topic_that_gets_another_key_and_no_row_is_published_again(world):
+    rows = iter([(1, "a"), (1, "b")])
+    make = {"typed": lambda _: dict(zip(("id", "region"), next(rows), strict=True), name="n")}
+    world.write(2, ["typed"], make=make)
+    world.tables.publish("c")
+    assert len(found(world, "typed")) == 2
+    world.admin.alter_topic("typed", config={"key.columns": "id"})
+    assert world.tables.publisher("c").is_due()
+    published = world.tables.publish("c")
+    assert found(world, "typed") == expected(world, "typed", published.entry, ["id"])
+    assert not world.tables.publish("c").is_new
+
+
 def test_an_alteration_that_the_trail_has_no_more_is_not_missed(world):
     rows = iter([(1, "a"), (1, "b"), (1, "b")])
     make = {"typed": lambda _: dict(zip(("id", "region"), next(rows), strict=True), name="n")}

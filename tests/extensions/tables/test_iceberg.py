@@ -498,6 +498,20 @@ def test_files_of_a_table_of_copies_go_with_the_versions_that_had_them(tmp_path,
     assert table.load().properties["gc.enabled"] == "true"
 
 
+def test_a_copy_that_is_in_the_table_again_stays(tmp_path, monkeypatch):
+    """As where a setting of the topic was changed, and back: copies have the names that they had."""
+    monkeypatch.setattr(cleanup, "MIN_EXPIRED", 1)
+    table = Table(tmp_path, is_shared=False)
+    first, second = table.file("first", [1]), table.file("second", [2])
+    table.publish(1, first)
+    between = table.publish(2, second, removed=(first,))
+    table.load().manage_snapshots().create_tag(between.native, "not-forgotten-yet").commit()
+    table.publish(3, first, removed=(second,))
+    table.target.maintain()
+    assert [one.stamp.sequence for one in table.target.versions()] == [3, 2]
+    assert table.ids() == [1]
+
+
 # -- Refusals ---------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ class RegistryServer:
     """Schemas by id and by subject. ``user_info`` is asked for if given; ``down``: all answers have this status.
 
     ``is_cut``: connections end in the middle of answers. ``instead`` is answered in place of what was asked for.
+    ``elsewhere`` is the URL to which all calls are redirected.
     """
 
     def __init__(self, user_info=None):
@@ -21,6 +22,8 @@ class RegistryServer:
         self.user_info = user_info
         self.down, self.is_cut = 0, False
         self.instead: object = None
+        self.elsewhere = ""
+        self.authorizations: list[str | None] = []
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -33,6 +36,13 @@ class RegistryServer:
 
             def _answer(self, found):
                 server.calls.append((self.command, self.path))
+                server.authorizations.append(self.headers.get("Authorization"))
+                if server.elsewhere:
+                    self.send_response(302)
+                    self.send_header("Location", server.elsewhere + self.path)
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    return
                 status = 200 if found is not None else 404
                 wanted = server.user_info and "Basic " + base64.b64encode(server.user_info.encode()).decode()
                 if server.down:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -55,6 +57,74 @@ def test_a_new_schema_needs_an_id_of_its_own():
     found = admin.describe_topic("t").config
     assert json.loads(found["value.writer.schemas"]) == {"1": ONE}
     assert found["value.schema.id"] == "2"
+
+
+def annotated(**more):
+    return of("R", [{"name": "n", "type": more}])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            {"type": "long", "logicalType": "timestamp-micros"},
+            {"type": "long", "logicalType": "timestamp-millis"},
+        ),
+        (
+            {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+            {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 4},
+        ),
+    ],
+)
+@pytest.mark.parametrize("format_", ["avro", "avro-single-object", "avro-confluent"])
+def test_numbers_get_no_other_unit_though_the_fingerprint_stays(format_, old, new):
+    """A fingerprint leaves out logical types: nothing in a value says which of the two it was written with."""
+    admin = Admin(Log.create(MemoryStore()))
+    ids = {"value.schema.id": 1} if format_ == "avro-confluent" else {}
+    config = {"value.format": format_, "value.schema": json.dumps(annotated(**old)), **ids}
+    admin.create_topic("t", config=config)
+    for id_ in (1, 2) if ids else (None,):
+        more = {} if id_ is None else {"value.schema.id": id_}
+        with pytest.raises(
+            ConfigError, match=r"cannot read the records that are there: field 'n' was written as"
+        ):
+            admin.alter_topic("t", config={"value.schema": json.dumps(annotated(**new)), **more})
+    plain = annotated(type=old["type"])
+    admin.alter_topic("t", config={"value.schema": json.dumps(plain)})
+    assert json.loads(admin.describe_topic("t").config["value.schema"]) == plain
+
+
+@pytest.mark.parametrize("new", [ONE, ONE | {"doc": "a number"}])
+def test_records_of_an_id_are_read_once_their_schema_has_another_id(new):
+    log = Log.create(MemoryStore())
+    admin = Admin(log)
+    admin.create_topic(
+        "t", config={"value.format": "avro-confluent", "value.schema": json.dumps(ONE), "value.schema.id": 1}
+    )
+    with Producer(log) as producer:
+        producer.send("t", {"n": 1})
+        producer.flush()
+        admin.alter_topic("t", config={"value.schema": json.dumps(new), "value.schema.id": 2})
+        producer.send("t", {"n": 2})
+    with Consumer(log, {"auto.offset.reset": "earliest"}) as consumer:
+        consumer.assign([TopicPartition("t", 0)])
+        assert [record.value for record in consumer.poll()] == [{"n": 1}, {"n": 2}]
+
+
+def test_an_id_is_not_used_again_for_another_schema():
+    admin = Admin(Log.create(MemoryStore()))
+    config = {"value.format": "avro-confluent", "value.schema": json.dumps(ONE), "value.schema.id": 1}
+    admin.create_topic("t", config=config)
+    admin.alter_topic("t", config={"value.schema": json.dumps(TWO), "value.schema.id": 2})
+    three = of("R", [{"name": "n", "type": "double"}])
+    for again in (1, 2):
+        with pytest.raises(ConfigError, match=rf"value.schema.id.*{again}.*of its own"):
+            admin.alter_topic("t", config={"value.schema": json.dumps(three), "value.schema.id": again})
+    admin.alter_topic("t", config={"value.schema": json.dumps(three), "value.schema.id": 3})
+    with pytest.raises(
+        ConfigError, match=r"value.schema.id=1 is the id of another schema in value.writer.schemas"
+    ):
+        admin.create_topic("u", config={**config, "value.writer.schemas": json.dumps({"1": TWO})})
 
 
 @pytest.mark.parametrize(
@@ -141,3 +211,84 @@ def test_a_number_may_have_more_bytes_than_it_needs():
     data = b"\x82" + b"\x80" * 8 + b"\0"
     assert codec.decode(data) == {"n": 1}
     assert codec.decode_columns(pa.array([data]), codec.fields)[0][0].to_pylist() == [1]
+
+
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+SMALL_DECIMAL = {
+    "type": "fixed",
+    "name": "D",
+    "size": 2,
+    "logicalType": "decimal",
+    "precision": 4,
+    "scale": 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "reason"),
+    [
+        ("int", 2**31, "field f: 2147483648 has more than 32 bits"),
+        ("int", -(2**31) - 1, "more than 32 bits"),
+        ({"type": "int", "logicalType": "date"}, 2**31, "more than 32 bits"),
+        (["null", "int"], 2**31, "more than 32 bits"),
+        ("long", 2**63, "more than 64 bits"),
+        ("long", 2.5, "field f: 2.5 is no whole number"),
+        ("int", Decimal("2.5"), "is no whole number"),
+        ("boolean", "false", "field f: 'false' is no boolean"),
+        ("boolean", None, "is no boolean"),
+        ("null", 5, "field f: 5 is not null"),
+        ("float", 1e39, "field f: 1e.39 is too large for a float"),
+        (DECIMAL, Decimal(1234), r"field f: .*1234.* has more digits than decimal\(4, 2\)"),
+        (SMALL_DECIMAL, Decimal(-999), r"more digits than decimal\(4, 2\)"),
+        ({"type": "array", "items": "int"}, [1, 2**31], "field f.element: .*more than 32 bits"),
+        ({"type": "map", "values": "boolean"}, {"a": "no"}, "field f.value: .*is no boolean"),
+        (
+            ["null", {"type": "record", "name": "S", "fields": [{"name": "x", "type": "float"}]}],
+            {"x": 1e39},
+            "f.x",
+        ),
+    ],
+)
+def test_a_value_that_would_become_another_one_is_refused(type_, value, reason):
+    codec = codec_for(ValueSettings("t", "avro", json.dumps(of("R", [{"name": "f", "type": type_}]))))
+    with pytest.raises(ValueError, match=reason):
+        codec.encode({"f": value})
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        ("int", -(2**31)),
+        ({"type": "int", "logicalType": "date"}, dt.date(2026, 11, 28)),
+        (["null", "int"], None),
+        (["int", "null"], 2**31 - 1),
+        ("boolean", True),
+        ("float", float("-inf")),
+        ("float", 3.4028234663852886e38),
+        (DECIMAL, Decimal("-99.99")),
+        (SMALL_DECIMAL, Decimal("-99.99")),
+        (SMALL_DECIMAL, Decimal("0.00")),
+        ({"type": "array", "items": "int"}, []),
+    ],
+)
+def test_a_value_that_fits_comes_back(type_, value):
+    codec = codec_for(ValueSettings("t", "avro", json.dumps(of("R", [{"name": "f", "type": type_}]))))
+    data = codec.encode({"f": value})
+    assert codec.decode(data) == {"f": value}
+    columns, problems = codec.decode_columns(pa.array([data], pa.binary()), codec.fields)
+    assert not problems
+    assert columns[0].to_pylist() == [value]
+
+
+def test_a_record_inside_of_itself_is_checked_at_each_depth():
+    schema = of("R", [{"name": "n", "type": "int"}, {"name": "more", "type": ["null", "R"]}])
+    codec = codec_for(ValueSettings("t", "avro", json.dumps(schema)))
+    good = {"n": 1, "more": {"n": 2, "more": None}}
+    assert codec.decode(codec.encode(good)) == good
+    with pytest.raises(ValueError, match="more than 32 bits"):
+        codec.encode({"n": 1, "more": {"n": 2**31, "more": None}})
+    value = None
+    for _ in range(10_000):
+        value = {"n": 1, "more": value}
+    with pytest.raises(ValueError, match="RecursionError"):
+        codec.encode(value)

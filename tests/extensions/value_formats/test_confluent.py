@@ -244,6 +244,8 @@ def test_replies_that_refuse_are_closed(registry, monkeypatch):
     [
         ({"down": 503, "is_cut": True}, "HTTP 503"),
         ({"down": 429}, "HTTP 429"),
+        ({"down": 404}, "HTTP 404 .*it is no answer of a registry"),
+        ({"down": 404, "is_cut": True}, "HTTP 404"),
         ({"is_cut": True}, "IncompleteRead"),
     ],
 )
@@ -260,8 +262,16 @@ def test_a_refusal_that_is_cut(registry):
     registry.is_cut, registry.user_info = True, "a:b"
     with pytest.raises(ConfigError, match="HTTP 401"):
         Registry(registry.url).register("orders-value", json.dumps(NUMBER), "AVRO")
-    registry.user_info = None
-    assert Registry(registry.url).latest("nothing") is None, "404 says it all"
+
+
+def test_credentials_are_not_sent_on(registry):
+    """A registry, or what is in its place, may redirect to any other host."""
+    number = registry.add("orders-value", NUMBER)
+    with RegistryServer() as front:
+        front.elsewhere = registry.url
+        assert Registry(front.url, "me:secret").schema(number).text == json.dumps(NUMBER)
+        assert front.authorizations != [None]
+    assert registry.authorizations == [None]
 
 
 @pytest.mark.parametrize("instead", [[1], {"message": "log in"}, "down for repair"])

@@ -14,7 +14,7 @@ import pytest
 from spark_eos.errors import ConfigError, SchemaMismatchError
 from spark_eos.extensions.value_formats import json_codec
 from spark_eos.extensions.value_formats.formats import codec_for
-from spark_eos.extensions.value_formats.json_schema import schema_fields
+from spark_eos.extensions.value_formats.json_schema import is_required, schema_fields
 from spark_eos.extensions.value_formats.settings import ValueSettings
 
 PERSON = {
@@ -237,6 +237,21 @@ def test_each_broken_value_says_why():
         (pa.timestamp("us"), '"2026-11-24T01:02:03+02:00"', dt.datetime(2026, 11, 23, 23, 2, 3)),  # noqa: DTZ001
         (pa.decimal128(9, 2), "1.25", Decimal("1.25")),
         (pa.decimal128(9, 2), '"1.25"', Decimal("1.25")),
+        (pa.decimal128(9, 2), "1.2500", Decimal("1.25")),
+        (pa.decimal128(2, 2), "0", Decimal("0.00")),
+        (pa.decimal128(20, 2), "123456789012345678.91", Decimal("123456789012345678.91")),
+        (
+            pa.decimal128(38, 19),
+            "1234567890123456789.0123456789012345678",
+            Decimal("1234567890123456789.0123456789012345678"),
+        ),
+        (pa.decimal128(9, 2), "125e-2", Decimal("1.25")),
+        (
+            pa.list_(pa.field("element", pa.decimal128(20, 2))),
+            "[123456789012345678.91]",
+            [Decimal("123456789012345678.91")],
+        ),
+        (pa.int64(), "9007199254740993.0", 2**53 + 1),
         (pa.binary(), '"AP8="', b"\x00\xff"),
         (pa.int32(), "2147483647", 2**31 - 1),
         (pa.map_(pa.string(), pa.int64()), '{"a":1}', [("a", 1)]),
@@ -253,6 +268,8 @@ def test_types_of_columns_that_a_user_gives(type_, text, found):
     [
         (pa.date32(), '"yesterday"'),
         (pa.decimal128(9, 2), "1.255"),
+        (pa.decimal128(2, 2), "0.000000000000000000000000000001"),
+        (pa.int64(), "9007199254740993.000000000000000001"),
         (pa.decimal128(3, 2), "10.25"),
         (pa.binary(), '"!"'),
         (pa.int32(), "2147483648"),
@@ -280,6 +297,30 @@ def test_values_that_do_not_fit_their_column(type_, text):
 def test_what_no_column_can_have_is_named(schema, says):
     with pytest.raises(SchemaMismatchError, match=says):
         schema_fields(json.dumps({"type": "object", **schema}))
+
+
+@pytest.mark.parametrize("word", ["allOf", "anyOf", "oneOf"])
+@pytest.mark.parametrize(
+    ("choice", "names"),
+    [
+        ({"$ref": "#/definitions/Base"}, ["a", "id"]),
+        ({"properties": {"b": {"type": "integer"}}, "required": ["b"]}, ["a", "b"]),
+        ({"required": ["a"]}, ["a"]),
+    ],
+)
+def test_properties_beside_the_only_choice_are_columns_too(word, choice, names):
+    base = {"type": "object", "properties": {"id": {"type": "integer"}}}
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}},
+        "required": ["a"],
+        word: [choice],
+        "definitions": {"Base": base},
+    }
+    assert [field.name for field in schema_fields(json.dumps(schema))] == names
+    inner = {"properties": {"x": schema}, "definitions": {"Base": base}}
+    assert [field.name for field in schema_fields(json.dumps(inner))[0].type] == names
+    assert "a" in is_required(json.dumps(schema))
 
 
 def test_schemas_that_cannot_be_checked():
@@ -323,7 +364,7 @@ def test_values_of_clients():
         "n": Decimal(7),
     }
     assert codec().encode(value) == b'{"at":"2026-01-01T00:00:00Z","raw":"AA==","d":1.5,"n":7}'
-    for bad in (float("nan"), {1, 2}, Decimal("0.1000000000000000000001"), "\ud800"):
+    for bad in (float("nan"), {1, 2}, Decimal("0.1000000000000000000001"), Decimal("Infinity"), "\ud800"):
         with pytest.raises(ValueError, match=r"cannot be written as JSON|surrogates"):
             codec().encode({"a": bad})
     assert codec(None, "json-confluent").encode([1]) == b"\x00\x00\x00\x00\x07[1]"
@@ -332,7 +373,9 @@ def test_values_of_clients():
         codec(None, "json-confluent").decode(b"[1]")
 
 
-@pytest.mark.parametrize("text", ["1e400", "-1e400", "1" * 400, "1" * 10_000])
+@pytest.mark.parametrize(
+    "text", ["1e400", "-1e400", "9e308", "12345e307", "9" * 199 + "e+0110", "1" * 400, "1" * 10_000]
+)
 @pytest.mark.parametrize("beside", [[], [b'{"d": 1, "n": true}']], ids=["by Arrow", "one by one"])
 def test_a_number_that_is_too_large_for_a_column_is_not_infinite(text, beside):
     fields = pa.schema([("n", pa.bool_()), ("d", pa.float64())])

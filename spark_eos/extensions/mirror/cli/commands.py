@@ -112,7 +112,7 @@ def mirror_in(
         topics=tuple(commas(topic) or ()),
         pattern=topic_pattern,
         renamed=dict(name_value(text, "--rename") for text in rename or ()),
-        partitions=None if partitions is None else dict(map(_partitions_of, partitions)),
+        partitions=None if partitions is None else _by_topic(partitions),
         groups=groups,
         copies_settings=not no_configs,
         may_append=append,
@@ -219,6 +219,14 @@ def print_end(summary: Mirrored | MirroredOut, text: str, stop: Stop, *, as_json
         until_stopped(stop)
 
 
+def _by_topic(texts: list[str]) -> dict[str, list[int]]:
+    by_topic: dict[str, list[int]] = {}
+    for text in texts:
+        topic, numbers = _partitions_of(text)
+        by_topic[topic] = sorted({*by_topic.get(topic, ()), *numbers})
+    return by_topic
+
+
 def _partitions_of(text: str) -> tuple[str, list[int]]:
     topic, colon, numbers = text.rpartition(":")
     parts = numbers.split(",")
@@ -228,7 +236,7 @@ def _partitions_of(text: str) -> tuple[str, list[int]]:
     for part in parts:
         first, _, last = part.partition("-")
         selected += range(int(first), int(last or first) + 1)
-    return topic, sorted({*selected})
+    return topic, selected
 
 
 def tell(text: str) -> None:

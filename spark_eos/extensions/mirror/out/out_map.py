@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from typing import NamedTuple
 
@@ -14,6 +15,9 @@ from spark_eos.protocol.state import State
 
 _RUNS = 100_000
 """Ranges of offsets that are in memory at a time."""
+
+_VISIBLE_S = 10.0
+"""A transaction that is committed becomes visible in each partition by itself, which takes a moment."""
 
 
 class OutMap:
@@ -66,23 +70,30 @@ class OutMap:
         return [run for run in ranges if run[0] < end]
 
     def _locate(self, offset: int, side: int) -> Place:
-        row, after = self._row_of(offset, side)
-        for candidate in (row, after):
-            place = None if candidate is None else located(candidate[1].runs, offset, side)
-            if place is not None:
-                return place
-        return Place(max(self._end[1 - side], 0), exact=False)
+        deadline = time.monotonic() + _VISIBLE_S
+        while True:
+            row, after = self._row_of(offset, side)
+            for candidate in (row, after):
+                place = None if candidate is None else located(candidate[1].runs, offset, side)
+                if place is not None:
+                    return place
+            # After all that the map has. A reader would pass over what it lacks.
+            if (0 if row is None else row[1].runs[-1].end[KAFKA]) >= self._end[KAFKA]:
+                return Place(max(self._end[1 - side], 0), exact=False)
+            if time.monotonic() > deadline:
+                raise self._not_whole()
+            self._rows.clear()
+            time.sleep(0.1)
 
     def _row_of(self, offset: int, side: int) -> tuple[tuple[int, MapRow] | None, tuple[int, MapRow] | None]:
         """The last row that begins at the offset or before it, and the next one, each with its place in the map."""
         low, _ = self._target.bounds(self._topic, self._partition)
         first = self._row_at(low)
         if first is not None and first[1].end is not None:
-            raise OffsetOutOfRangeError(
-                f"the offset map {self._topic}-{self._partition} of Kafka is not whole any more: records of it were "
-                "deleted. Offsets of this partition cannot be looked up"
-            )
+            raise self._not_whole()
         high = max(self._target.ends(self._topic, self._partition + 1)[self._partition], low)
+        if low == high and self._end[KAFKA] > 0:
+            raise self._not_whole()
         row: tuple[int, MapRow] | None = None
         after: tuple[int, MapRow] | None = None
         while low < high:
@@ -101,6 +112,12 @@ class OutMap:
             record = self._target.record_at(self._topic, self._partition, at)
             self._rows[at] = None if record is None else (record[0], MapRow.of(record[1], self._where(at)))
         return self._rows[at]
+
+    def _not_whole(self) -> OffsetOutOfRangeError:
+        return OffsetOutOfRangeError(
+            f"the offset map {self._topic}-{self._partition} of Kafka is not whole any more: it, or records of it, "
+            "were deleted. Offsets of this partition cannot be looked up"
+        )
 
     def _where(self, at: int) -> str:
         return f"{self._topic}-{self._partition}, offset {at},"

@@ -62,7 +62,8 @@ class Cleanup:
         first = next(
             number for number, snapshot in enumerate(self._chain) if snapshot.snapshot_id in expired_ids
         )
-        later = {snapshot.snapshot_id for snapshot in self._chain[: max(first - 1, 0)]}
+        # Data files may be in the newest one again: those of settings that were changed, and back.
+        later = {snapshot.snapshot_id for snapshot in self._chain[1 : max(first - 1, 1)]}
         remaining = [
             snapshot
             for snapshot in table.metadata.snapshots

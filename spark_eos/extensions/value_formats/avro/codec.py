@@ -13,6 +13,7 @@ import pyarrow as pa
 from spark_eos.errors import ConfigError, SchemaMismatchError
 from spark_eos.extensions.value_formats.avro.aliases import reader_of
 from spark_eos.extensions.value_formats.avro.columns import value_fields
+from spark_eos.extensions.value_formats.avro.fitting import check_of
 from spark_eos.extensions.value_formats.avro.json_form import from_json, to_json
 from spark_eos.extensions.value_formats.avro.lanes import Lanes
 from spark_eos.extensions.value_formats.avro.resolution import decoder_of
@@ -33,6 +34,7 @@ _REFUSALS = (
     StopIteration,
     OverflowError,
     AttributeError,
+    RecursionError,
 )
 """What fastavro raises for a value that does not fit, and for bytes that are none."""
 
@@ -66,7 +68,10 @@ class AvroCodec(ValueCodec):
 
         out = io.BytesIO()
         out.write(self._header)
+        check = check_of(self._reader)
         try:
+            if check is not None:
+                check(value)
             fastavro.schemaless_writer(out, self._reader.parsed, value, strict_allow_default=True)
         except _REFUSALS as error:
             raise ValueError(f"it does not fit the topic's Avro schema: {_error_text(error)}") from error
