@@ -24,7 +24,7 @@ def within(environment: Environment, timeout_s: float, call: Callable[[], None],
     if environment.started(lambda: _settle(future, call), "eoslog-within") is None:
         _settle(future, call)
     try:
-        future.result(max(0.0, timeout_s))
+        future.result(min(max(0.0, timeout_s), threading.TIMEOUT_MAX))
     except FutureTimeoutError:
         if future.done():
             raise  # The call's own.
@@ -58,7 +58,7 @@ class InTurn:
         with self._lock:
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
-            thread.join(timeout_s)
+            thread.join(None if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX))
         with self._lock:
             return self._thread is None
 

@@ -24,7 +24,7 @@ class _InUse:
 
     def __init__(self, owner: OfOneThread, users: dict[str, int], call: str, *, is_free: bool) -> None:
         self._owner, self._users, self._call = owner, users, call
-        self._is_inner = is_free or users.get(_USER) == threading.get_ident()
+        self._is_inner = is_free or owner._is_calling()  # noqa: SLF001
 
     def __enter__(self) -> None:
         if self._is_inner:
@@ -53,6 +53,10 @@ class OfOneThread(OfOneProcess):
     def _in_use(self, call: str) -> _InUse:
         """A block in which no other thread may be in a call. Raises `ConcurrentModificationError` at its begin."""
         return _InUse(self, self._users, call, is_free=self._is_foreign)
+
+    def _is_calling(self) -> bool:
+        """Whether this thread is in a call now."""
+        return self._users.get(_USER) == threading.get_ident()
 
     def _is_free(self) -> None:
         """Called at the end of a call that is not inside of another one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from inspect import iscoroutinefunction
 from math import isnan
 from numbers import Real
 from operator import index
@@ -53,10 +54,24 @@ def check_function(function: object, name: str) -> None:
         raise InvalidRequestError(f"{name}={function!r}: it has to be a function, or None")
 
 
+def check_callback(function: object, name: str) -> None:
+    """The same for what a thread calls, which awaits nothing: a coroutine function would never do what it says."""
+    check_function(function, name)
+    if iscoroutinefunction(function):
+        raise InvalidRequestError(
+            f"{name}={function!r} is a coroutine function, and is called by a thread, which awaits nothing: give one "
+            "without async"
+        )
+
+
 def check_time(value: object, name: str, unit: str = "milliseconds") -> None:
     """Raise `InvalidRequestError` unless a time, or how long to wait, is a number."""
-    if not isinstance(value, Real) or isinstance(value, bool) or isnan(value):
-        raise InvalidRequestError(f"{name} is {value!r}: it has to be a number of {unit}")
+    try:
+        if isinstance(value, Real) and not isinstance(value, bool) and not isnan(value):
+            return
+    except OverflowError:
+        raise InvalidRequestError(f"{name} is too large: no float is such a number of {unit}") from None
+    raise InvalidRequestError(f"{name} is {value!r}: it has to be a number of {unit}")
 
 
 def check_poll(timeout_ms: float, limit: int) -> None:
@@ -141,7 +156,8 @@ def check_rows(rows: pa.Table | pa.RecordBatch) -> None:
     if not isinstance(rows, (pa.Table, pa.RecordBatch)):
         raise InvalidRecordError(
             f"send_arrow takes rows as a pyarrow.Table or RecordBatch, not {type(rows).__name__}: give "
-            "pyarrow.table({column: [...]}), pyarrow.Table.from_pylist(rows) or Table.from_batches(batches)"
+            "pyarrow.table({column: [...]}), or pyarrow.Table.from_pylist(rows), from_batches(batches) or "
+            "from_pandas(frame, preserve_index=False)"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -12,9 +13,11 @@ from spark_eos.clients.consumer.consumer import Consumer
 from spark_eos.clients.consumer.subscriptions import Subscription
 from spark_eos.clients.producer.producer import Producer
 from spark_eos.clients.records import ConsumerRecord, OffsetAndTimestamp
+from spark_eos.clients.validation import check_time
 from spark_eos.errors import ConfigError
 from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
+from spark_eos.storage.forks import Lock
 from spark_eos.storage.urls import SERVER
 
 T = TypeVar("T")
@@ -94,10 +97,18 @@ class KafkaAdminClient(Admin):
             self.delete_group(group)
 
 
+class _Prefixes(Subscription):
+    """As kafka-python and aiokafka have it: a pattern stands for the topics of which it matches the begin."""
+
+    def _matches(self, pattern: re.Pattern[str], topic: str) -> bool:
+        return pattern.match(topic) is not None
+
+
 class KafkaConsumer(Consumer):
     """`spark_eos.Consumer` with the constructor and the results of kafka-python's.
 
-    Without ``group_id`` it reads all partitions of the topics that it subscribes to.
+    Without ``group_id`` it reads all partitions of the topics that it subscribes to. A pattern need not match the whole
+    name of a topic, but its begin.
 
     Parameters
     ----------
@@ -121,10 +132,13 @@ class KafkaConsumer(Consumer):
     [b'two apples']
     """
 
+    _new_subscription = _Prefixes
+
     def __init__(self, *topics: str, **configs: Any) -> None:
         url = log_of(configs)
         configs.pop("allow_auto_create_topics", None)  # A consumer creates nothing.
         super().__init__(url, **configs)
+        self._in_turn = Lock()
         if topics:
             self.subscribe(topics)
 
@@ -137,7 +151,7 @@ class KafkaConsumer(Consumer):
             raise ConfigError(
                 "subscribe with a listener needs group_id: without a group there is no rebalance"
             )
-        subscription = Subscription(topics, pattern)
+        subscription = self._new_subscription(topics, pattern)
         if subscription:
             self._check_not_by_hand()
         self.unsubscribe()
@@ -177,14 +191,28 @@ class KafkaConsumer(Consumer):
         return self._bounded(timeout_ms, "offsets_for_times", lambda: call(times))
 
     def _bounded(self, timeout_ms: float | None, name: str, call: Callable[[], T]) -> T:
-        """The result of the call, waited for no longer than asked. A listener's own calls are not bounded."""
-        if timeout_ms is None or self._users:
+        """The result of the call, waited for no longer than asked. A listener's own calls are not bounded.
+
+        It comes after one that was waited for in vain, and goes on in the background.
+        """
+        if timeout_ms is None or self._is_calling():
             return call()
+        check_time(timeout_ms, "timeout_ms")
         results: list[T] = []
-        within(self._log.environment, timeout_ms / 1000, lambda: results.append(call()), name)
+
+        def in_turn() -> None:
+            with self._in_turn:
+                results.append(call())
+
+        within(self._log.environment, timeout_ms / 1000, in_turn, name)
         return results[0]
 
     def poll(  # type: ignore[override]
         self, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        return super().poll(timeout_ms, max_records).by_partition()
+        records = super().poll(timeout_ms, max_records)
+        try:
+            return records.by_partition()
+        except BaseException:
+            self._fetcher.rewind()  # Ctrl-C: the next poll returns them, and no commit passes over them.
+            raise

@@ -6,7 +6,7 @@ import pytest
 
 from spark_eos import Admin, Producer, TopicPartition
 from spark_eos.config.log import LOG
-from spark_eos.errors import ConfigError
+from spark_eos.errors import ConfigError, UnknownTopicOrPartitionError
 from spark_eos.log.log import Log
 from spark_eos.protocol.rules.notes import BACKUP, VERIFY, is_damaged, noted_ms
 from spark_eos.storage import MemoryStore
@@ -111,3 +111,19 @@ def test_expiring_ends_an_open_transaction_that_this_log_has_watched_for_long_en
     assert Admin(Log.open(log.store, clock=log.clock)).expire().transactions == []
     assert admin.expire().transactions == [0]
     assert admin.describe_transaction("app").state == "CompleteAbort"
+
+
+def test_a_topic_created_again_meanwhile_is_not_altered(log, admin, monkeypatch):
+    """What a schema registry has said is for the settings of the former one."""
+    elsewhere, commit = Admin(Log.open(log.store, clock=log.clock)), log.commit
+
+    def late(*args, **kwargs):
+        monkeypatch.setattr(log, "commit", commit)
+        elsewhere.delete_topic("t")
+        elsewhere.create_topic("t")
+        return commit(*args, **kwargs)
+
+    monkeypatch.setattr(log, "commit", late)
+    with pytest.raises(UnknownTopicOrPartitionError, match="'t' was deleted and created again"):
+        admin.alter_topic("t", config={"retention.ms": 5})
+    assert admin.describe_topic("t").config == {}

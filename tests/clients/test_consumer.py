@@ -170,12 +170,16 @@ def test_no_reset(url, admin):
 
 
 @pytest.mark.parametrize(("reset", "expected"), [("earliest", [b"2"]), ("latest", [])])
-def test_out_of_range_is_reset(url, admin, reset, expected):
+def test_out_of_range_is_reset(url, admin, caplog, reset, expected):
     fill(url, b"0", b"1", b"2")
     admin.delete_records({T0: 2})
     reader = consumer(url, auto_offset_reset=reset)
     reader.seek(T0, 0)
     assert read(reader) == expected
+    assert (
+        f"offset 0 of t-0 is out of range: it has 2 to 3. Reading goes on at {3 - len(expected)}"
+        in caplog.text
+    )
 
 
 def test_reading_creates_nothing(url, admin, tmp_path):
@@ -201,6 +205,8 @@ def test_a_topic_that_was_created_again_is_not_read_on(url, admin):
     fill(url, b"y", b"z")
     with pytest.raises(UnknownTopicOrPartitionError, match="'t' was deleted and created again"):
         reader.poll()
+    with pytest.raises(UnknownTopicOrPartitionError, match="'t' was deleted and created again"):
+        reader.highwater(T0)
     reader.assign([T0])
     assert read(reader) == [b"y", b"z"]
 

@@ -247,6 +247,19 @@ def test_a_background_commit_that_fails(log):
     assert issubclass(told[0], CommitFailedError)
 
 
+def test_a_background_commit_that_was_cancelled(log, store):
+    """Its callback was told that the offsets are committed."""
+    consumer, told = reader(log, T0, group_id="g", enable_auto_commit=False), []
+    gate = threading.Event()
+    store.before = lambda operation, _: operation != "create" or gate.wait(30)
+    consumer.commit_async({T0: 1}, lambda offsets, _: told.append(offsets[T0].offset))
+    assert consumer.commit_async({T0: 2}, lambda offsets, _: told.append(offsets[T0].offset)).cancel()
+    gate.set()
+    consumer.close()
+    assert told == [1]
+    assert Admin(log).list_group_offsets("g")[T0].offset == 1
+
+
 def test_close_waits_for_background_commits(log):
     consumer, told = reader(log, T0, group_id="g", enable_auto_commit=False), []
     consumer.commit_async({T0: 0}, lambda *given: told.append(given))

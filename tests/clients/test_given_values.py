@@ -432,7 +432,9 @@ def test_a_topic_that_is_no_text(log, wrong):
 def test_rows_that_are_not_arrows(log, wrong):
     with (
         Producer(log) as producer,
-        pytest.raises(InvalidRecordError, match=r"^send_arrow takes rows as a pyarrow\.Table"),
+        pytest.raises(
+            InvalidRecordError, match=r"^send_arrow takes rows as a pyarrow\.Table.*from_pandas\(frame"
+        ),
     ):
         producer.send_arrow("topic", wrong)
 
@@ -519,6 +521,25 @@ def test_a_time_that_is_no_number(log, wrong):
                 InvalidRequestError, match=r"^timeout of flush is .*: it has to be a number of seconds"
             ):
                 producer.flush(wrong)
+
+
+def test_a_time_that_no_float_is(log):
+    huge = 10**400
+    with Consumer(log) as consumer:
+        consumer.assign([T0])
+        for call in (consumer.poll, consumer.poll_arrow, lambda wrong: consumer.close(timeout_ms=wrong)):
+            with pytest.raises(InvalidRequestError, match=r"^timeout_ms is too large"):
+                call(huge)
+        with pytest.raises(InvalidRequestError, match=r"^the time of topic-0 is too large"):
+            consumer.offsets_for_times({T0: huge})
+        with pytest.raises(InvalidRequestError, match=r"^timeout_ms is '1'"):
+            consumer.close(timeout_ms="1")
+        consumer.close(timeout_ms=float("inf"))
+    with Producer(log) as producer:
+        producer.send("topic", b"1")
+        with pytest.raises(InvalidRequestError, match=r"^timeout of flush is too large"):
+            producer.flush(huge)
+        producer.flush(float("inf"))
 
 
 @pytest.mark.parametrize("wrong", ["1", 1.5, timedelta(1)], ids=repr)

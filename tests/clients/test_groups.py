@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import threading
 from collections import Counter
 from itertools import chain
 
@@ -137,6 +138,27 @@ def test_a_listener_without_methods_is_refused(world):
         world.member(listener=object())
     with pytest.raises(InvalidRequestError, match="not both"):
         world.member().subscribe(["t"], listener=Heard(), on_assign=print)
+
+
+def test_coroutine_functions_are_refused(world):
+    """They were called, and nobody awaited what they returned."""
+
+    class Awaited:
+        async def on_partitions_revoked(self, partitions):
+            pass
+
+    async def call(*_):
+        pass
+
+    one = world.member()
+    with pytest.raises(
+        InvalidRequestError, match=r"^on_partitions_revoked of the listener=.*coroutine function"
+    ):
+        one.subscribe(["t"], listener=Awaited())
+    with pytest.raises(InvalidRequestError, match=r"^on_assign=.*coroutine function"):
+        one.subscribe(["t"], on_assign=call)
+    with pytest.raises(InvalidRequestError, match=r"^callback=.*coroutine function"):
+        one.commit_async({}, call)
 
 
 def test_subscribing_anew_changes_what_is_held(world):
@@ -480,6 +502,73 @@ def test_a_member_commits_in_its_old_generation_until_it_lets_go(world):
     producer.begin_transaction()
     with pytest.raises(IllegalGenerationError):
         producer.send_offsets_to_transaction({T[0]: 5}, old)
+
+
+def start_late(consumer, monkeypatch):
+    """Its commits in the background begin when they are waited for, or when it has synced or left."""
+    offsets, member, begin = consumer._offsets, consumer._rebalance._member, threading.Event()
+    commit, finish = offsets._commit, offsets.finish
+
+    def late(*given, **options):
+        begin.wait(60)
+        commit(*given, **options)
+
+    def waited_for(*given):
+        begin.set()
+        finish(*given)
+
+    def then_begin(call):
+        def called(*given):
+            try:
+                return call(*given)
+            finally:
+                begin.set()
+
+        return called
+
+    monkeypatch.setattr(offsets, "_commit", late)
+    monkeypatch.setattr(offsets, "finish", waited_for)
+    monkeypatch.setattr(member, "sync", then_begin(member.sync))
+    monkeypatch.setattr(member, "leave", then_begin(member.leave))
+
+
+@pytest.mark.parametrize("by_listener", [False, True])
+@pytest.mark.parametrize("call", ["poll", "unsubscribe", "close"])
+@every_strategy
+def test_commits_on_their_way_are_made_before_the_member_moves_on(
+    world, monkeypatch, strategy, call, by_listener
+):
+    """As in Kafka, where they come to the coordinator first: else a successor reads the records again."""
+    world.fill(values=range(40))
+    settings = {"partition_assignment_strategy": strategy, "enable_auto_commit": False}
+    one, commits = world.member(**settings), []
+    if by_listener:
+        one.subscribe(["t"], on_revoke=lambda consumer, _: commits.append(consumer.commit_async()))
+    assert len(one.poll()) == 40
+    start_late(one, monkeypatch)
+    if not by_listener:
+        commits.append(one.commit_async())
+    two = world.member(**settings)
+    if call == "poll":
+        two.poll()
+    getattr(one, call)()
+    for commit in commits:
+        commit.get(timeout=60)
+    assert commits
+    assert settle(two) == [[]]
+
+
+@pytest.mark.parametrize("call", ["unsubscribe", "close"])
+def test_a_member_leaves_though_the_callback_of_a_commit_raises(world, call):
+    def fail(*_):
+        raise ValueError("the application's own trouble")
+
+    one = world.member(enable_auto_commit=False)
+    one.poll()
+    one.commit_async({T[0]: 0}, fail)
+    with pytest.raises(ValueError, match="own trouble"):
+        getattr(one, call)()
+    assert not world.group.members
 
 
 def test_a_zombie_is_fenced_and_joins_again(world, caplog):

@@ -28,6 +28,7 @@ from spark_eos.errors import (
     ProducerFencedError,
     StoreUnavailableError,
 )
+from spark_eos.kafka import KafkaConsumer
 from spark_eos.log.clock import Retry
 from spark_eos.log.commit.entry_builder import PendingCommit
 from spark_eos.log.log import Log
@@ -269,6 +270,35 @@ def test_a_consumer_gets_each_record_once(made, subscribes, call, within):
         if not where:
             break
     assert at > 10
+
+
+@pytest.mark.parametrize("within", ["/spark_eos/clients/records", "/spark_eos/kafka/"])
+def test_records_by_partition_are_not_lost(made, within):
+    """``poll`` of kafka-python sorts them behind the poll, whose positions are those after them."""
+    log = made()
+    with Producer(log) as producer:
+        for number in range(10):
+            producer.send("t", b"%d" % number, partition=number % 2)
+    for at in itertools.count(1):
+        consumer = KafkaConsumer(
+            bootstrap_servers=log, group_id=f"g{at}", auto_offset_reset="earliest", max_poll_records=7
+        )
+        consumer.assign(PARTITIONS)
+        got = []
+
+        def poll(consumer=consumer, got=got):
+            found = consumer.poll(0)
+            got += [record.value for records in found.values() for record in records]
+            return found
+
+        where = run(poll, at, within)
+        while poll():
+            pass
+        assert sorted(got) == [b"%d" % number for number in range(10)], where
+        consumer.close()
+        if not where:
+            break
+    assert at > 2
 
 
 # -- Where the next call meets an error, or somebody else ----------------------------------------------------

@@ -93,6 +93,26 @@ def test_a_consumer_without_a_group_reads_all_partitions(servers):
     assert [message.value for message in consumer] == [b"u"]
 
 
+@pytest.mark.parametrize("group_id", [None, "g"])
+def test_a_pattern_stands_for_all_names_that_begin_with_it(servers, group_id):
+    """kafka-python's subscribed_pattern.match. The consumer read nothing, and said nothing."""
+    producer = KafkaProducer(bootstrap_servers=servers)
+    for topic in ("orders-eu", "orders-us", "old-orders-eu"):
+        producer.send(topic, topic.encode()).get(timeout=60)
+    consumer = KafkaConsumer(
+        bootstrap_servers=servers,
+        group_id=group_id,
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=100,
+    )
+    consumer.subscribe(pattern="^(?i:ORDERS)")
+    assert sorted(message.value for message in consumer) == [b"orders-eu", b"orders-us"]
+    assert consumer.subscription() == {"orders-eu", "orders-us"}
+    with pytest.raises(errors.InvalidRequestError, match="timeout_ms is '1'"):
+        consumer.end_offsets([TopicPartition("orders-eu", 0)], timeout_ms="1")
+    consumer.close()
+
+
 def test_a_consumer_without_a_group_either_subscribes_or_assigns(servers):
     """The next poll read what it had subscribed to, whatever was assigned."""
     KafkaAdminClient(bootstrap_servers=servers).create_topics([NewTopic("orders", 2, 1)])
@@ -343,7 +363,11 @@ def test_calls_with_a_timeout():
     store.before = lambda operation, _: operation != "create" or gate.wait(30)
     with pytest.raises(KafkaTimeoutError, match=r"commit was not done after 0\.05 s"):
         consumer.commit({at: OffsetAndMetadata(0)}, timeout_ms=50)
+    with pytest.raises(KafkaTimeoutError, match="call it again to wait longer"):
+        consumer.commit({at: OffsetAndMetadata(0)}, timeout_ms=50)
     gate.set()
+    consumer.commit({at: OffsetAndMetadata(0)}, timeout_ms=60_000)
+    assert consumer.committed(at, timeout_ms=60_000) == 0
 
 
 def test_errors_have_kafkas_root():

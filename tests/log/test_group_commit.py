@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as t
 
-from spark_eos import Admin
+from spark_eos import Admin, Producer, TopicPartition
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
     IllegalStateError,
@@ -548,6 +548,37 @@ def test_of_settings_that_two_change_at_once_none_is_lost(leader, other, change,
     state = other.log.follow()
     changed = {**state.config, **state.topics["t"].config}
     assert {name: changed.get(name) for name in names} == dict.fromkeys(names, "5")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda admin: admin.alter_group_offsets("g", {TopicPartition("t", 0): 0}),
+        lambda admin: admin.reset_group_offsets("g", shift_by=0),
+        lambda admin: admin.delete_group("g"),
+    ],
+    ids=["set", "shift", "delete"],
+)
+def test_what_changes_a_group_is_not_added_behind_a_transaction_that_carries_its_offsets(
+    leader, other, change
+):
+    """The commit of the transaction would undo it."""
+    leader.log.commit(create("t"))
+    Admin(leader.log).alter_group_offsets("g", {TopicPartition("t", 0): 0})
+    other.log.follow()
+    leader.lead()
+    producer = Producer(leader.log, {"transactional.id": "tx"})
+
+    def carry():
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction({TopicPartition("t", 0): 0}, "g")
+        producer.flush()
+        leader.lead()
+
+    other.waits = [carry]
+    change(Admin(other.log))
+    assert not other.log.state.open_transactions
 
 
 def test_rows_that_were_compacted_by_other_keys_are_not_taken_along(start, tmp_path):

@@ -57,7 +57,7 @@ MUTANTS = (
     ),
     Mutant(
         "group-without-offsets-stays",
-        "spark_eos/clients/admin/groups.py",
+        "spark_eos/clients/admin/group_offsets.py",
         "if partitions or group not in state.offsets:",
         "if True:",
         "the cure of a query whose topic was deleted is refused",

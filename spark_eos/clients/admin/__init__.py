@@ -19,6 +19,7 @@ from spark_eos.clients.admin.descriptions import (
     TransactionDescription,
 )
 from spark_eos.clients.admin.fencing import FencingAdmin
+from spark_eos.clients.admin.group_offsets import GroupOffsetsAdmin
 from spark_eos.clients.admin.groups import GroupAdmin
 from spark_eos.clients.admin.several import SeveralAdmin
 from spark_eos.clients.admin.transactions import TransactionAdmin
@@ -40,7 +41,7 @@ __all__ = [
 
 
 @checks_arguments
-class Admin(SeveralAdmin, TransactionAdmin, FencingAdmin, GroupAdmin):
+class Admin(SeveralAdmin, TransactionAdmin, FencingAdmin, GroupAdmin, GroupOffsetsAdmin):
     """Administers a log: topics, transactions, groups, and settings. Safe to share between threads.
 
     Only `create_topic` and `create_topics` create a log; all other calls raise `NotALogError` where there is none.

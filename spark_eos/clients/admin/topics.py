@@ -140,7 +140,7 @@ class TopicAdmin(AdminBase):
         {'article': 'string', 'cents': 'int64', 'shop': 'string'}
         """
         log = self._log()
-        current = topic_of(log.follow(), name, log.url).config
+        before = topic_of(log.follow(), name, log.url)
         edits = Edits(
             _types(add_columns),
             dict(rename_columns or {}),
@@ -154,15 +154,16 @@ class TopicAdmin(AdminBase):
             )
         check_stored(TOPIC, config or {})  # Before a schema registry is asked.
         new = {key: value for key, value in (config or {}).items() if value is not None}
-        stays = {key: value for key, value in current.items() if key not in (config or {})}
+        stays = {key: value for key, value in before.config.items() if key not in (config or {})}
         registered = check_stored(TOPIC, with_registered(name, stays, new))
         changes: dict[str, str | None] = {**dict.fromkeys(config or {}), **registered}
         new_schema = None if schema is None else own_schema(schema)
 
         def propose(state: State) -> tuple[Action, ...]:
             topic = state.topics.get(name)
-            if topic is None:
-                raise UnknownTopicOrPartitionError(f"topic {name!r} was deleted")
+            if topic is None or topic.topic_id != before.topic_id:
+                again = "" if topic is None else " and created again"
+                raise UnknownTopicOrPartitionError(f"topic {name!r} was deleted{again}")
             return (alteration(topic, partitions, None if config is None else changes, new_schema, edits),)
 
         log.commit(propose, writer=WRITER, alone=True)  # All settings are in it, those of others too.

@@ -12,7 +12,7 @@ from spark_eos.clients.consumer.coordinator import ConsumerCoordinator
 from spark_eos.clients.consumer.partition_state import PartitionState
 from spark_eos.clients.consumer.subscriptions import Listener, Subscription
 from spark_eos.clients.one_thread import one_at_a_time
-from spark_eos.clients.validation import as_partitions, check_function
+from spark_eos.clients.validation import as_partitions, check_callback
 from spark_eos.errors import IllegalStateError, InvalidRequestError
 from spark_eos.log.data.planner import partition_of
 from spark_eos.log.topics import topic_of
@@ -25,6 +25,8 @@ OnPartitions: TypeAlias = Callable[[Any, list[TopicPartition]], object]
 
 class ConsumerAssignment(ConsumerBase):
     """The calls that choose partitions."""
+
+    _new_subscription = Subscription
 
     @one_at_a_time
     def subscribe(
@@ -84,13 +86,13 @@ class ConsumerAssignment(ConsumerBase):
         self._check_not_telling("subscribe")
         calls = (on_assign, on_revoke, on_lost)
         for call, name in zip(calls, ("on_assign", "on_revoke", "on_lost"), strict=True):
-            check_function(call, name)
+            check_callback(call, name)
         callbacks = Listener(*(None if call is None else partial(call, self) for call in calls))
         if listener is not None:
             if any(calls):
                 raise InvalidRequestError("give subscribe a listener or functions, not both")
             callbacks = Listener.of(listener)
-        subscription = Subscription(topics, pattern, callbacks)
+        subscription = self._new_subscription(topics, pattern, callbacks)
         if not subscription:
             self.unsubscribe()
             return

@@ -107,8 +107,8 @@ class ConsumerOffsets(ConsumerBase):
     ) -> RecordFuture[None]:
         """Commit offsets for the group in the background. Returns at once.
 
-        Commits are made in the order of their calls; `commit` and `close` wait for them. A commit that fails is not
-        tried again, as in Kafka: a later one has newer offsets.
+        Commits are made in the order of their calls; `commit`, `unsubscribe`, `close` and a `poll` that follows a
+        rebalance wait for them. A commit that fails is not tried again, as in Kafka: a later one has newer offsets.
 
         Parameters
         ----------

@@ -15,6 +15,7 @@ from spark_eos.clients.consumer.positions import ConsumerPositions
 from spark_eos.clients.metrics import Metrics
 from spark_eos.clients.one_thread import one_at_a_time
 from spark_eos.clients.records import ConsumerRecord, ConsumerRecords, to_arrow, to_records
+from spark_eos.clients.validation import check_time
 from spark_eos.errors import CorruptRecordError, EosLogError
 from spark_eos.log.data.planner import end_offset, partition_of
 from spark_eos.log.data.records import Records
@@ -231,11 +232,7 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         state, lags = self._log.state, {}
         for at, assigned in [*self._assigned.items()]:
             topic = state.topics.get(at.topic)
-            if (
-                assigned.reached is not None
-                and topic is not None
-                and topic.topic_id == assigned.topic.topic_id
-            ):
+            if assigned.reached is not None and topic and topic.topic_id == assigned.topic.topic_id:
                 end = end_offset(partition_of(state, at), self._isolation)
                 lags[str(at)] = max(0, end - assigned.reached)
         generation = -1 if self._rebalance is None else self._rebalance.metadata.generation_id
@@ -266,6 +263,8 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         """
         if self._closed or self._is_foreign:
             return
+        if timeout_ms is not None:
+            check_time(timeout_ms, "timeout_ms")
         self._check_not_telling("close")
         if is_held_here(self._polling):
             self._close_later = (autocommit, timeout_ms)
@@ -282,11 +281,12 @@ class Consumer(ConsumerAssignment, ConsumerPositions, ConsumerOffsets):
         try:
             if not autocommit:
                 self._offsets.is_automatic = False
-            self._offsets.finish(None if timeout_ms is None else timeout_ms / 1000)
-            if self._rebalance is None:
-                self._offsets.auto_commit(now=True)
+            timeout_s = None if timeout_ms is None else timeout_ms / 1000
+            if self._rebalance is not None:
+                self._rebalance.leave(timeout_s)
             else:
-                self._rebalance.leave()
+                self._offsets.finish(timeout_s)
+                self._offsets.auto_commit(now=True)
         finally:
             self._closed = True
             self._fetcher.close()

@@ -91,22 +91,27 @@ class ConsumerCoordinator:
                 state = self._log.state  # The listener may have committed where to begin.
                 continue
             self._revoke(self._going(group))
+            self._offsets.finish()  # Behind the sync, commits that are on their way would be refused.
             try:
                 state = member.sync(group.generation)
                 self._synced = True
             except (IllegalGenerationError, UnknownMemberIdError):
                 state = self._log.follow()  # There is a newer generation, or one without this member.
 
-    def leave(self) -> None:
+    def leave(self, timeout_s: float | None = None) -> None:
         """Commit, give everything back, and be no member any more; a static one stays (KIP-345).
 
-        The end: errors of the log are logged, and the listener's errors are raised last.
+        The end: errors of the log are logged, and those of the program's own functions are raised last. Commits in the
+        background are waited for that long.
         """
         try:
-            if self._is_out():
-                self._lose(list(self._assigned))
-            else:
-                self._revoke(list(self._assigned))
+            try:
+                if self._is_out():
+                    self._lose(list(self._assigned))
+                else:
+                    self._revoke(list(self._assigned))
+            finally:
+                self._offsets.finish(timeout_s)
         finally:
             self._drop(list(self._assigned))
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
@@ -16,6 +17,8 @@ from spark_eos.log.log import Log
 from spark_eos.log.topics import layout_of
 from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TopicPartition
+
+_LOG = logging.getLogger(__name__)
 
 NO_LIMIT = 2**62
 """In place of a number of rows: one stored batch of each partition at most."""
@@ -112,6 +115,10 @@ class Fetcher:
                     f"{partition.end}. Seek, or set auto.offset.reset"
                 ) from None
             offset = self._offsets.reset_offset(assigned.at, state)
+            _LOG.warning(
+                "offset %d of %s is out of range: it has %d to %d. Reading goes on at %d, as auto.offset.reset says",
+                *(assigned.position, assigned.at, partition.start, partition.end, offset),
+            )
             self._checkpoints[-1] = (assigned, offset)
             assigned.seek(offset)
             return assigned.take(state, limit, self._prefetcher.read)

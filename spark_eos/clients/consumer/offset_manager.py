@@ -15,7 +15,7 @@ from spark_eos.clients.consumer.partition_state import PartitionState
 from spark_eos.clients.consumer.subscriptions import Subscription
 from spark_eos.clients.metrics import ConsumerMetrics
 from spark_eos.clients.producer.futures import RecordFuture
-from spark_eos.clients.validation import as_offsets, check_function
+from spark_eos.clients.validation import as_offsets, check_callback
 from spark_eos.config.consumer import OffsetReset
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import EosLogError, NoOffsetForPartitionError, UnstableOffsetCommitError
@@ -115,7 +115,7 @@ class OffsetManager:
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None, callback: OnCommit | None
     ) -> RecordFuture[None]:
         """The same in the background, as a member of the group that the consumer is now. See `call_back`."""
-        check_function(callback, "callback")
+        check_callback(callback, "callback")
         action = self._action(offsets)
         future: RecordFuture[None] = RecordFuture()
         if self._background is None:
@@ -125,11 +125,16 @@ class OffsetManager:
         return future
 
     def call_back(self) -> None:
-        """Call what was to be called after commits in the background that are done. For the consumer's own thread."""
+        """Call what was to be called after commits in the background that are done. For the consumer's own thread.
+
+        Of a commit that was cancelled nothing is called.
+        """
         while self._called_back and self._called_back[0][0].done():
             future, action, callback = self._called_back.popleft()
-            error = None if future.cancelled() else future.exception()
-            if error is None and not future.cancelled():
+            if future.cancelled():
+                continue
+            error = future.exception()
+            if error is None:
                 self._learn(action)
             if callback is not None:
                 offsets = {

@@ -110,10 +110,14 @@ class ConsumerPositions(ConsumerBase):
 
         Raises
         ------
+        UnknownTopicOrPartitionError
+            The topic was deleted, or created again.
         IllegalStateError
             The partition is not assigned to this consumer, or the consumer is closed.
         """
-        return partition_of(self._log.state, self._assigned_at(at).at).end
+        assigned = self._assigned_at(at)
+        assigned.check_topic(self._log.state)
+        return partition_of(self._log.state, assigned.at).end
 
     @one_at_a_time
     def topics(self) -> set[str]:

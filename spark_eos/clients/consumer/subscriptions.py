@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from spark_eos.clients.validation import check_function
+from spark_eos.clients.validation import check_callback
 from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol.actions.topics import check_name
 from spark_eos.protocol.state import State
@@ -34,7 +34,7 @@ class Listener(NamedTuple):
                 "on_partitions_lost"
             )
         for name, call in zip(Listener._fields, calls, strict=True):
-            check_function(call, f"on_partitions_{name} of the listener")
+            check_callback(call, f"on_partitions_{name} of the listener")
         return calls
 
 
@@ -71,14 +71,21 @@ class Subscription:
         """The names that it stands for now, sorted; named topics need not be there yet."""
         if self._cache is None or self._cache[0] is not state.topics:
             matched = (
-                topic for topic in state.topics if any(pattern.fullmatch(topic) for pattern in self.patterns)
+                topic
+                for topic in state.topics
+                if any(self._matches(pattern, topic) for pattern in self.patterns)
             )
             self._cache = (state.topics, tuple(sorted({*self.names, *matched})))
         return self._cache[1]
 
     def together(self, topic: str, other: str) -> bool:
         """Whether one of the patterns stands for both."""
-        return any(pattern.fullmatch(topic) and pattern.fullmatch(other) for pattern in self.patterns)
+        return any(
+            self._matches(pattern, topic) and self._matches(pattern, other) for pattern in self.patterns
+        )
+
+    def _matches(self, pattern: re.Pattern[str], topic: str) -> bool:
+        return pattern.fullmatch(topic) is not None
 
 
 def _possible(name: str) -> str:

@@ -107,7 +107,8 @@ class ProducerTransactions(ProducerBase):
         >>> log = "memory://consume-transform-produce"
         >>> with Producer(log) as producer:
         ...     future = producer.send("orders", b"one")
-        >>> consumer = Consumer(log, {"group.id": "copy", "auto.offset.reset": "earliest"})
+        >>> settings = {"group.id": "copy", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        >>> consumer = Consumer(log, settings)
         >>> consumer.subscribe(["orders"])
         >>> producer = Producer(log, {"transactional.id": "copy-1"})
         >>> producer.init_transactions()

@@ -64,7 +64,7 @@ class AIOConsumer(AIOPartitions):
         Returns
         -------
         Consumer
-            It is this object's alone: call nothing of it but `Consumer.metrics`.
+            It is this object's alone: call nothing of it but `Consumer.metrics`, and in a listener what that may call.
         """
         return self._consumer
 

@@ -33,7 +33,8 @@ class AIOPartitions(KafkasCalls):
     ) -> asyncio.Future[None]:
         """Share topics with the other members of the group. As `Consumer.subscribe`.
 
-        The listener is called by another thread than that of the event loop.
+        The listener is called by another thread than that of the event loop: its methods are functions, not coroutines.
+        They may call `AIOConsumer.client`. Calls of this object would wait for ever for the one that calls them.
         """
         return self._begin(lambda: self._consumer.subscribe(topics, pattern=pattern, listener=listener))
 

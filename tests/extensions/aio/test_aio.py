@@ -111,6 +111,31 @@ def test_a_transactional_copy(slow):
         assert [record.value for record in consumer.poll()] == [b"1", b"2"]
 
 
+def test_a_listener_is_called_by_another_thread(slow):
+    fill(slow.log, b"1", b"2")
+
+    class Commits:
+        def __init__(self, consumer):
+            self.consumer = consumer
+
+        def on_partitions_revoked(self, partitions):
+            self.consumer.client.commit(dict.fromkeys(partitions, 2))
+
+    class Awaited:
+        async def on_partitions_revoked(self, partitions):
+            pass
+
+    async def main():
+        async with reader(slow.log, group_id="g", enable_auto_commit=False) as consumer:
+            with pytest.raises(InvalidRequestError, match="is a coroutine function"):
+                await consumer.subscribe(["t"], listener=Awaited())
+            consumer.subscribe(["t"], listener=Commits(consumer))
+            assert await consumer.getmany(timeout_ms=5000)
+
+    asyncio.run(main())
+    assert Admin(slow.log).list_group_offsets("g")[T0].offset == 2
+
+
 def test_errors_come_where_they_are_awaited(slow):
     async def main():
         producer = AIOProducer(slow.log, max_request_size=10)
