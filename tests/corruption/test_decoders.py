@@ -67,7 +67,9 @@ VALUES = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["@eoslog", "log", "topics", "initial", "version", "group", "t", "0", "1", "é"]),
+            st.sampled_from(
+                ["@eoslog", "log", "topics", "initial", "version", "begins", "group", "t", "0", "1", "é"]
+            ),
             inner,
             max_size=4,
         )
@@ -82,7 +84,10 @@ def test_offsets_of_the_source(value: object) -> None:
     for whole in (
         value,
         {"@eoslog": value},
-        {"@eoslog": {"version": 1, "log": "l", "topics": {"t": "i"}, "initial": {}}, "t": value},
+        {
+            "@eoslog": {"version": 1, "log": "l", "topics": {"t": "i"}, "initial": {}, "begins": "latest"},
+            "t": value,
+        },
     ):
         try:
             found = SourceOffset.from_json_dict(whole)

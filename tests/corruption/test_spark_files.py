@@ -26,6 +26,7 @@ OFFSET = SourceOffset(
         TopicPartition("é", 0): 0,
     },
     initial={TopicPartition("flights", 0): 0},
+    begins="earliest",
     group="readers",
 )
 TEXT = json.dumps(OFFSET.to_json_dict())

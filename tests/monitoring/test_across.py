@@ -57,7 +57,7 @@ class World:
         return self.offset(log.log_id, ids, {TopicPartition(topic, n): end for n, end in enumerate(ends)})
 
     def offset(self, log_id, ids, ends):
-        return json.dumps(SourceOffset(log_id, ids, ends, dict.fromkeys(ends, 0)).to_json_dict())
+        return json.dumps(SourceOffset(log_id, ids, ends, dict.fromkeys(ends, 0), "earliest").to_json_dict())
 
     def plan(self, batch, *ends, named=False):
         """Spark notes the micro-batch in the checkpoint."""

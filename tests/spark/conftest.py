@@ -264,7 +264,8 @@ def checkpoint(bench, tmp_path):
 
 def ours(bench, topic, end, start=0):
     at = TopicPartition(topic.name, 0)
-    return SourceOffset(bench.log.log_id, {topic.name: topic.topic_id}, {at: end}, {at: start}).to_json_dict()
+    ids = {topic.name: topic.topic_id}
+    return SourceOffset(bench.log.log_id, ids, {at: end}, {at: start}, "earliest").to_json_dict()
 
 
 @pytest.fixture

@@ -97,16 +97,6 @@ def test_the_beginning_stays_when_the_option_is_changed(read, bench):
     assert values(silent, end, silent.latestOffset(end, ALL)) == [4]
 
 
-def test_the_beginning_of_a_checkpoint_of_the_first_version_stays(read):
-    source = read(subscribe="a")
-    end = first(source)
-    older = {**end["@eoslog"], "version": 1}
-    del older["begins"]
-    end = {**end, "@eoslog": older}
-    assert values(source, source.initialOffset(), end) == [0, 1, 2, 3]
-    assert values(source, end, source.latestOffset(end, ALL)) == []
-
-
 def test_records_that_go_before_the_first_batch_is_repeated(read, bench):
     end = first(read(subscribe="a"))
     topic = bench.topic("a")

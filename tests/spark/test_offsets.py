@@ -22,10 +22,10 @@ from spark_eos.spark.source.offsets import (
 from spark_eos.spark.topics import selected_partitions
 
 A0, A2, A10 = (TopicPartition("a", number) for number in (0, 2, 10))
-OFFSET = SourceOffset("L", {"a": "id-a"}, {A10: 5, A2: 7}, {A2: 1}, "g")
+OFFSET = SourceOffset("L", {"a": "id-a"}, {A10: 5, A2: 7}, {A2: 1}, "earliest", "g")
 TEXT = (
-    '{"@eoslog": {"group": "g", "initial": {"a": {"2": 1}}, "log": "L", "topics": {"a": "id-a"}, '
-    '"version": 2}, '
+    '{"@eoslog": {"begins": "earliest", "group": "g", "initial": {"a": {"2": 1}}, "log": "L", "topics": {"a": "id-a"}, '
+    '"version": 1}, '
     '"a": {"10": 5, "2": 7}}'
 )
 
@@ -46,7 +46,7 @@ def changed(**meta):
 def test_text_is_fixed():
     assert json.dumps(OFFSET.to_json_dict()) == TEXT
     assert SourceOffset.from_json_dict(json.loads(TEXT)) == OFFSET
-    without = SourceOffset("L", {"a": "id-a"}, {A2: 7}, {})
+    without = SourceOffset("L", {"a": "id-a"}, {A2: 7}, {}, "latest")
     assert "group" not in without.to_json_dict()["@eoslog"]
     assert SourceOffset.from_json_dict(without.to_json_dict()) == without
 
@@ -55,8 +55,8 @@ def test_text_is_fixed():
 def test_text_does_not_depend_on_the_order_of_building(now, first, group, random):
     ids = {at.topic: f"id {at.topic}" for at in (*now, *first)}
     shuffled = [random.sample(list(part.items()), len(part)) for part in (ids, now, first)]
-    one = SourceOffset("L", ids, now, first, group)
-    other = SourceOffset("L", *map(dict, shuffled), group)
+    one = SourceOffset("L", ids, now, first, "earliest", group)
+    other = SourceOffset("L", *map(dict, shuffled), "earliest", group)
     text = json.dumps(one.to_json_dict())
     assert text == json.dumps(other.to_json_dict()) == json.dumps(json.loads(text), sort_keys=True)
     back = SourceOffset.from_json_dict(json.loads(text))
@@ -69,8 +69,8 @@ def test_partitions_are_in_numeric_order_in_memory():
 
 
 def test_newer_version_is_refused_by_name():
-    with pytest.raises(UnsupportedVersionError, match=r"format version 3, .* up to 2"):
-        SourceOffset.from_json_dict(changed(version=3, log=None))
+    with pytest.raises(UnsupportedVersionError, match=r"format version 2, .* up to 1"):
+        SourceOffset.from_json_dict(changed(version=2, log=None))
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,7 @@ def test_newer_version_is_refused_by_name():
         (changed(topics={}), r"no id for \['a'\]"),
         (changed(initial=None), "'initial'"),
         (changed(initial={"b": {"0": 1}}), r"no id for \['b'\]"),
+        (changed(begins=None), "'begins'"),
         (changed(group=7), "'group'"),
         (changed(colour="red"), "unknown keys"),
         ({**changed(), "a": 5}, "topic 'a' is 5"),

@@ -171,7 +171,7 @@ def test_bytes_of_sealed_pages_are_estimated_without_a_read(bench):
     at = TopicPartition("src", 0)
 
     def behind(position):
-        offset = SourceOffset(bench.log.log_id, {"src": topic.topic_id}, {at: position}, {at: 0})
+        offset = SourceOffset(bench.log.log_id, {"src": topic.topic_id}, {at: position}, {at: 0}, "earliest")
         return progress._bytes_behind(state, offset, {at: partition.end})
 
     assert behind(0) == whole

@@ -22,7 +22,7 @@ from spark_eos.spark.source.source import EosLogStreamReader
 from spark_eos.spark.version import ReadAllAvailable
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
-FINISH = SourceOffset("L", {"a": "id-a"}, {A0: 10, A1: 4}, {A0: 1, A1: 4})
+FINISH = SourceOffset("L", {"a": "id-a"}, {A0: 10, A1: 4}, {A0: 1, A1: 4}, "earliest")
 PLAN = Plan.between({}, FINISH)
 OTHER = Plan.between({A0: 5, A1: 4}, FINISH)
 

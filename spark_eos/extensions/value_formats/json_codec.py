@@ -167,11 +167,7 @@ def _all_by_arrow(values: pa.Array, fields: Sequence[pa.Field], is_object: bool)
     # Between the } of one line and the { of the next no object goes on: as many rows as lines are one object in each.
     if (
         not pc.all(pc.and_(pc.starts_with(lines, "{"), pc.ends_with(lines, "}"))).as_py()
-        or pc.any(
-            pc.match_substring_regex(
-                lines, r"[\n\r]|[:,\[]\s*-?(?:NaN|Inf)|[0-9]{200}|[eE][+]?0*[1-9][0-9]{2}"
-            )
-        ).as_py()
+        or pc.any(pc.match_substring_regex(lines, _NOT_BY_ARROW)).as_py()
     ):
         return None
     import pyarrow.json as pj

@@ -40,7 +40,7 @@ def check_continues(offset: SourceOffset, options: SourceOptions, log: Log, stat
     for at in offset.positions:
         if at.topic in state.topics and not _selects(options, at):
             raise _deselected(options, at, offset)
-    if None not in (options.starting_option, offset.begins) and options.starting.text != offset.begins:
+    if options.starting_option is not None and options.starting.text != offset.begins:
         raise ConfigError(
             f"option {options.starting_option} says {options.starting.text}, but the query of this checkpoint began "
             f"with {offset.begins}, and goes on where it stands: the option would have no effect. Leave it out, or "

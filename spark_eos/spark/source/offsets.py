@@ -19,11 +19,8 @@ from spark_eos.protocol.types import TopicPartition
 META_KEY = "@eoslog"
 """The key beside the topics; ``@`` is not legal in a topic's name."""
 
-FORMAT_VERSION = 2
-"""Version of the streaming offset that this code writes, and the newest it reads.
-
-Version 2 has ``begins``, the starting option with which the query began, and knows `beginning`.
-"""
+FORMAT_VERSION = 1
+"""Version of the streaming offset that this code writes, and the newest it reads."""
 
 EARLIEST = -2
 """In a user's offsets: where the partition starts now."""
@@ -79,19 +76,20 @@ class SourceOffset:
 
     ``topic_ids`` are the incarnations of the topics by name, ``positions`` the next offset to read of each
     partition. ``initial`` is where each partition was first read; ``group`` is the consumer group, None without
-    one. ``begins`` is the starting option with which the query began (`OffsetSpec.text`), None in version 1.
+    one. ``begins`` is the starting option with which the query began (`OffsetSpec.text`).
     """
 
     log_id: str
     topic_ids: dict[str, str]
     positions: dict[TopicPartition, int]
     initial: dict[TopicPartition, int]
+    begins: str
     group: str | None = None
-    begins: str | None = None
 
     def to_json_dict(self) -> dict[str, Any]:
         """What Spark is given. Keys are sorted as text, because Spark compares offsets as JSON text."""
         meta: dict[str, Any] = {
+            "begins": self.begins,
             "initial": _nested(self.initial),
             "log": self.log_id,
             "topics": dict(sorted(self.topic_ids.items())),
@@ -99,8 +97,6 @@ class SourceOffset:
         }
         if self.group is not None:
             meta["group"] = self.group
-        if self.begins is not None:
-            meta["begins"] = self.begins
         return dict(sorted({META_KEY: dict(sorted(meta.items())), **_nested(self.positions)}.items()))
 
     @staticmethod
@@ -119,14 +115,14 @@ class SourceOffset:
         topic_ids = _object(meta.get("topics"), f"'topics' of {META_KEY!r}")
         for topic, topic_id in topic_ids.items():
             _string(topic_id, f"the id of topic {topic!r}")
-        group, begins = meta.get("group"), meta.get("begins")
+        group = meta.get("group")
         offset = SourceOffset(
             log_id=_string(meta.get("log"), f"'log' of {META_KEY!r}"),
             topic_ids=dict(topic_ids),
             positions=_flat({key: value for key, value in fields.items() if key != META_KEY}),
             initial=_flat(_object(meta.get("initial"), f"'initial' of {META_KEY!r}")),
+            begins=_string(meta.get("begins"), f"'begins' of {META_KEY!r}"),
             group=None if group is None else _string(group, f"'group' of {META_KEY!r}"),
-            begins=None if begins is None else _string(begins, f"'begins' of {META_KEY!r}"),
         )
         nameless = sorted({at.topic for at in (*offset.positions, *offset.initial)} - set(topic_ids))
         if nameless:

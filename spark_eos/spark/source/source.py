@@ -276,8 +276,8 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             topic_ids={at.topic: state.topics[at.topic].topic_id for at in positions},
             positions=positions,
             initial=positions,
-            group=self._options.group_id,
             begins=self._options.starting.text,
+            group=self._options.group_id,
         )
         self._check_columns(offset, state)
         return offset

@@ -232,7 +232,7 @@ def test_a_job_of_the_log_returns(log):
 
     reads = log_offsets(log)
     at = TopicPartition("t", 0)
-    real = SourceOffset(log.log_id, {"t": topic_id}, {at: 5}, {at: 0}, "group", "earliest")
+    real = SourceOffset(log.log_id, {"t": topic_id}, {at: 5}, {at: 0}, "earliest", "group")
     assert reads(json.dumps(real.to_json_dict())) == reads(line()) == {("t", 0): 5}
     assert reads('{"t":{"0":5}}') is None
     assert reads(None) is None
