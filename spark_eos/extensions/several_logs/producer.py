@@ -288,7 +288,7 @@ class MultiLogProducer:
         for member in self._active if decision is not None else ():
             assert decision is not None
             member.follow(decision, commit=commit)
-        for member in self._members:
+        for member in self._members if decision is None else self._followers:
             if member.state is ClientState.IN_TRANSACTION:
                 (member.abort if member.has_work else member.commit)()  # What is sent now is too late.
         self._decision, self._active = None, []
