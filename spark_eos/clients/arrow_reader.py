@@ -131,10 +131,10 @@ def read_arrow(
             f"read_arrow: whole_transactions and {argument} contradict each other: whole_transactions says where "
             "reading ends, and that is never in an open transaction. Keep one of them"
         )
+    past = past_log(handle, topic, as_of)  # First: what is planned on is not older than what is shown.
     # A reader of committed records waits for no transaction whose time is over.
     state = handle.as_decided(handle.end_overdue()) if isolation is Isolation.READ_COMMITTED else handle.state
     topic_now = topic_of(state, topic, handle.url)
-    past = past_log(handle, topic, as_of)
     if past is not None:
         topic_now = topic_as_of(topic_now, past.state.topics[topic])
     available = available_columns(topic_now)
@@ -151,7 +151,7 @@ def read_arrow(
         if past is None:
             of_partition = plan(state, at, first, stop, isolation, handle.load)
         else:
-            of_partition = plan_as_of(handle, past, at, first, stop, isolation)
+            of_partition = plan_as_of(handle, state, past, at, first, stop, isolation)
         fetches += of_partition if row_filter is None else row_filter.kept(of_partition)
     needed = {*names, *(() if row_filter is None else row_filter.columns)}
     read_schema = pa.schema([field for field in available if field.name in needed])

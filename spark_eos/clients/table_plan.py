@@ -55,9 +55,9 @@ def plan_table(
     """Plan a read of all that is committed, now or as of an entry or a time. Raises the errors of `read_arrow`."""
     check_whole(whole_transactions)
     handle = opened_log(log, config)
+    past = past_log(handle, topic, as_of)  # First: what is planned on is not older than what is shown.
     state = handle.as_decided(handle.end_overdue())
     topic_now = topic_of(state, topic, handle.url)
-    past = past_log(handle, topic, as_of)
     shown_state = state if past is None else past.state
     columns = topic_now if past is None else topic_as_of(topic_now, past.state.topics[topic])
     cut = whole_cut(handle, shown_state) if whole_transactions else {}
@@ -71,9 +71,9 @@ def plan_table(
         if past is None:
             of_partition = plan(state, at, first, end, Isolation.READ_COMMITTED, handle.load)
         else:
-            of_partition = plan_as_of(handle, past, at, first, end, Isolation.READ_COMMITTED)
+            of_partition = plan_as_of(handle, state, past, at, first, end, Isolation.READ_COMMITTED)
         fetches += of_partition
-        wholes |= _whole_batches(handle, state if past is None else handle.state, at, of_partition, end)
+        wholes |= _whole_batches(handle, state, at, of_partition, end)
     version = len(columns.schemas)
     # Other programs have no keys: of an encrypted log they read no file themselves.
     native = config_value(columns, "value.format", str) == "bytes" and handle.state.encrypted_at < 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
+from itertools import takewhile
 from typing import NamedTuple
 
 from spark_eos.config.isolation import Isolation
@@ -21,17 +22,19 @@ from spark_eos.errors import (
 )
 from spark_eos.errors.hidden import safe_url
 from spark_eos.log import paths
-from spark_eos.log.data.planner import Fetch, partition_of, plan
+from spark_eos.log.data.planner import Fetch, partition_of, plan, planned_rows
+from spark_eos.log.data.records import read
 from spark_eos.log.data_place import as_placed_now
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import Entry
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.snapshots import decode_snapshot
-from spark_eos.protocol.index import Kind
+from spark_eos.protocol.index import IndexRow, Kind
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.apply import apply_entry
 from spark_eos.protocol.state import EMPTY, State, Topic
 from spark_eos.protocol.types import TopicPartition
+from spark_eos.storage import Store
 
 _LOG = logging.getLogger(__name__)
 
@@ -50,8 +53,9 @@ def state_at(log: Log, seq: int) -> State:
     Raises `InvalidRequestError`, naming the earliest one there is, if ``seq`` is retired or not there yet.
     """
     check_entry(log, seq)
-    if log.state.seq == seq:
-        return log.state
+    newest = log.state  # Looked at once: another thread may move the handle on meanwhile.
+    if newest.seq == seq:
+        return newest
     state = next(_decoded(log, _stored(log, seq)), EMPTY)
     for step in replay(log, state, seq):
         state = step.after
@@ -93,7 +97,8 @@ def entry_at_time(log: Log, timestamp_ms: int) -> int:
         if snapshot.timestamp_ms <= timestamp_ms:
             state = snapshot
             break
-        last = snapshot.seq
+        if snapshot.time_resets == newest.time_resets:  # After it the log's time did not go back.
+            last = snapshot.seq
     seq = state.seq
     try:
         for step in replay(log, state, last):
@@ -182,21 +187,24 @@ def topic_as_of(now: Topic, past: Topic) -> Topic:
 
 
 def plan_as_of(
-    log: Log, past: Log, at: TopicPartition, start: int, end: int, isolation: Isolation
+    log: Log, state: State, past: Log, at: TopicPartition, start: int, end: int, isolation: Isolation
 ) -> list[Fetch]:
-    """The fetches for offsets ``start`` to ``end`` as ``past`` (`as_of`) shows them; ``log`` is the one of now.
+    """The fetches for offsets ``start`` to ``end`` as ``past`` (`as_of`) shows them.
+
+    ``state`` is the one of now that all of the read is planned on: other threads may move the handle ``log`` on.
 
     What was rolled since is read from the new files: offsets are the same. What was compacted or deleted since, as an
     overwrite does, is read from the old ones, until a vacuum has removed them. Raises `OffsetOutOfRangeError` for
     records that are gone.
     """
-    then, now = past.state.topics[at.topic], log.state.topics.get(at.topic)
+    then, now = past.state.topics[at.topic], state.topics.get(at.topic)
     if now is None or now.topic_id != then.topic_id:
         raise UnknownTopicOrPartitionError(
             f"topic {at.topic!r} was deleted{' and created again' if now else ''} since entry {past.state.seq}: its "
             "records are gone. Read as of a later entry"
         )
-    first = partition_of(log.state, at).start
+    deleted: list[Fetch] = []
+    first = partition_of(state, at).start
     if start < first:
         middle = min(first, end)
         try:
@@ -209,11 +217,11 @@ def plan_as_of(
             ) from error
         if middle == end:
             return deleted
-        return deleted + plan_as_of(log, past, at, middle, end, isolation)
-    if _is_dense(log, at, start, end):
-        return plan(log.state, at, start, end, isolation, log.load)
+        start = middle
     try:
-        return _as_it_was(log, past, at, start, end, isolation)
+        if _has_all(log, state, past, at, start, end, isolation):
+            return deleted + plan(state, at, start, end, isolation, log.load)
+        return deleted + _as_it_was(log, past, at, start, end, isolation)
     except ObjectNotFoundError as error:
         raise OffsetOutOfRangeError(
             f"{at} was compacted after entry {past.state.seq}, and what it had then is removed ({error}). Read as of a "
@@ -231,14 +239,42 @@ def _as_it_was(
     return fetches
 
 
-def _is_dense(log: Log, at: TopicPartition, start: int, end: int) -> bool:
-    """Whether every offset of the range still has what it had: nothing was compacted away."""
-    for row in partition_of(log.state, at).index.scan(start, log.load):
-        if row.base_offset >= end:
-            break
-        if row.kind is Kind.HOLE or (row.file is not None and row.file.offsets):
-            return False
-    return True
+def _has_all(
+    log: Log, state: State, past: Log, at: TopicPartition, start: int, end: int, isolation: Isolation
+) -> bool:
+    """Whether every record that was in the range is there still: none was compacted away.
+
+    None comes, so as many are the same ones. The marks at the ends of transactions leave holes where they are rolled.
+    """
+    if not any(
+        row.kind is Kind.HOLE or (row.file is not None and row.file.offsets)
+        for row in takewhile(
+            lambda row: row.base_offset < end, partition_of(state, at).index.scan(start, log.load)
+        )
+    ):
+        return True
+    rows_now = planned_rows(state, at, start, end, isolation, log.load)
+    rows_then = planned_rows(past.state, at, start, end, isolation, past.load)
+    now = _count(log.store, state.topics[at.topic], rows_now)
+    return now == _count(log.store, past.state.topics[at.topic], rows_then)
+
+
+def _count(store: Store, topic: Topic, rows: Iterable[tuple[IndexRow, int, int]]) -> int:
+    """How many records the batches have between the offsets that are wanted of each."""
+    count = 0
+    for row, first, last in rows:
+        assert row.file is not None
+        assert row.batch is not None
+        if not row.file.offsets:
+            count += last - first
+        elif (first, last) == (row.base_offset, row.next_offset):
+            count += row.batch.count
+        else:  # Which offsets of a part have a record is only in the file.
+            skip = first - row.base_offset
+            number = row.batch.partition
+            fetch = Fetch(topic.name, number, first, last - first, skip, row.file, row.batch)
+            count += read(store, topic, fetch, ()).num_rows
+    return count
 
 
 def _stored(log: Log, last: int) -> list[int]:

@@ -101,6 +101,49 @@ def test_which_rows_it_chooses(text, numbers):
     assert chosen(text) == numbers
 
 
+TEXTS = ["a", "é", "\N{GRINNING FACE}", "a\\b", "a\\bc", "a%", "ab", "x_y", "a\nb", "caf\u00e9", "(a)", ""]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "chosen_texts"),
+    [
+        ("_", ["a", "é", "\N{GRINNING FACE}"]),
+        ("__", ["a%", "ab"]),
+        ("caf_", ["café"]),
+        ("caf__", []),
+        ("%é", ["é", "café"]),
+        ("a_b", ["a\\b", "a\nb"]),
+        ("(_)", ["(a)"]),
+        (r"a\\b%", ["a\\b", "a\\bc"]),
+        (r"%\\b", ["a\\b"]),
+        (r"%\\%", ["a\\b", "a\\bc"]),
+        (r"a\%", ["a%"]),
+        (r"%\_%", ["x_y"]),
+        (r"a\\_", ["a\\b"]),
+        (r"\\", []),
+        ("a%b", ["a\\b", "ab", "a\nb"]),
+        ("%", TEXTS),
+        ("", [""]),
+    ],
+)
+@pytest.mark.parametrize("column", ["text", "bytes", "large"])
+def test_like_is_that_of_spark(column, pattern, chosen_texts):
+    """Of texts, and of the bytes of texts, which topics without a schema have: ``_`` is a character of them."""
+    rows = pa.table(
+        {
+            "text": TEXTS,
+            "bytes": [text.encode() for text in TEXTS],
+            "large": pa.array(TEXTS, pa.large_string()),
+        }
+    )
+    row_filter = parsed(f"{column} LIKE '{pattern}'", "t", rows.schema)
+    by_expression = RowFilter(row_filter.expression, rows.schema, is_typed=True)
+    assert row_filter.apply(rows)["text"].to_pylist() == chosen_texts
+    assert by_expression.apply(rows)["text"].to_pylist() == chosen_texts
+    other = parsed(f"{column} NOT LIKE '{pattern}'", "t", rows.schema)
+    assert other.apply(rows)["text"].to_pylist() == [text for text in TEXTS if text not in chosen_texts]
+
+
 def test_it_may_be_long():
     """As long as its parts are beside one another."""
     assert chosen(" OR ".join(["id = 2", *["id = 7"] * 1500])) == [2]
@@ -124,6 +167,8 @@ def test_it_may_be_long():
         ("paid = NULL", "column 'paid' is of type bool, and NULL is no value of it"),
         ("tags = 'x'", "column 'tags' is of type list"),
         ("id LIKE 'x'", "column 'id' is of type int64: LIKE is for text"),
+        ("from LIKE 'a\\b'", "has LIKE 'a\\b': a backslash stands before"),
+        ("from LIKE 'a\\'", "has LIKE 'a\\': a backslash stands before"),
         ("", "not understood at its end"),
         ("id =", "not understood at its end"),
         ("id 5", "not understood at '5', character 4"),

@@ -153,7 +153,8 @@ def test_it_goes_to_tasks():
 
 
 @pytest.mark.parametrize(
-    "expression", [pc.field("nope") == 1, OFFSET == "x", OFFSET + 1, OFFSET, 7, "offset > 3"]
+    "expression",
+    [pc.field("nope") == 1, OFFSET == "x", OFFSET + 1, OFFSET, 7, "offset > 3", pc.field(3) == 1],
 )
 def test_what_does_not_fit_is_refused(expression):
     with pytest.raises((pa.ArrowException, TypeError, ValueError)):

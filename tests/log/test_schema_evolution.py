@@ -186,6 +186,11 @@ def test_a_schema_names_all_columns(evolving):
         ({"widen_columns": {"n": "smallint"}}, "column 'n' is int32 and cannot become int16"),
         ({"widen_columns": {"shop": "struct<zip: bigint>"}}, "widen the fields in it"),
         ({"drop_columns": ["shop.zip", "shop.city"]}, "only one of its struct"),
+        ({"drop_columns": ["by.key"]}, r"'by' is no struct.*cannot be dropped"),
+        ({"drop_columns": ["by.value"]}, r"'by' is no struct.*cannot be dropped"),
+        ({"drop_columns": ["shops.element"]}, r"'shops' is no struct.*cannot be dropped"),
+        ({"rename_columns": {"by.value": "x"}}, r"'by' is no struct.*no name that could be changed"),
+        ({"rename_columns": {"shops.element": "x"}}, r"'shops' is no struct.*no name that could be changed"),
         ({"drop_columns": ["n"], "widen_columns": {"n": "bigint"}}, "dropped and changed"),
     ],
 )
@@ -409,7 +414,7 @@ def shown(evolving, seq):
     topic = topic_as_of(log.topic("t"), past.state.topics["t"])
     at = TopicPartition("t", 0)
     end = past.state.partitions[topic.topic_id, 0].end
-    fetches = plan_as_of(log, past, at, 0, end, Isolation.READ_COMMITTED)
+    fetches = plan_as_of(log, log.state, past, at, 0, end, Isolation.READ_COMMITTED)
     rows = [row for fetch in fetches for row in log.read(topic, fetch).to_pylist()]
     return [{name: value for name, value in row.items() if name != "_timestamp"} for row in rows]
 

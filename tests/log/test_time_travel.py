@@ -7,7 +7,7 @@ import pytest
 
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import InvalidRequestError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
-from spark_eos.log import paths
+from spark_eos.log import paths, time_travel
 from spark_eos.log.clock import Retry
 from spark_eos.log.data.planner import end_offset, plan
 from spark_eos.log.history import Span, changes, transactions
@@ -226,7 +226,9 @@ def test_times_that_no_calendar_has():
 def read(log, seq, isolation=Isolation.READ_COMMITTED):
     past = as_of(log, seq)
     partition = past.state.partitions[log.topic("t").topic_id, 0]
-    fetches = plan_as_of(log, past, AT, partition.start, end_offset(partition, isolation), isolation)
+    fetches = plan_as_of(
+        log, log.state, past, AT, partition.start, end_offset(partition, isolation), isolation
+    )
     return values(log, fetches)
 
 
@@ -335,7 +337,44 @@ def test_what_was_deleted_and_vacuumed_is_gone(whole):
         match=r"offsets 0 to 14 at entry 15; those before 7 were deleted since.*a vacuum has removed their files",
     ):
         read(whole, 15)
-    assert values(whole, plan_as_of(whole, past, AT, 7, 14, Isolation.READ_COMMITTED)) == [*range(7, 14)]
+    assert values(whole, plan_as_of(whole, whole.state, past, AT, 7, 14, Isolation.READ_COMMITTED)) == [
+        *range(7, 14)
+    ]
+
+
+def test_what_is_compacted_while_it_is_planned_is_not_left_out(whole, monkeypatch):
+    """Another thread that shares the handle may follow the log between a look at the index and the plan."""
+    append(whole, *range(20))
+    past, has_all = as_of(whole, 15), time_travel._has_all
+    monkeypatch.setattr(whole.store, "delete", lambda _: None)
+
+    def looked(*place):
+        had_all = has_all(*place)
+        roll(whole, lambda number: number < 3)
+        return had_all
+
+    monkeypatch.setattr(time_travel, "_has_all", looked)
+    fetches = plan_as_of(whole, whole.state, past, AT, 0, 14, Isolation.READ_COMMITTED)
+    assert values(whole, fetches) == [*range(14)]
+
+
+@pytest.mark.parametrize("looks", range(6))
+def test_a_state_is_that_of_its_entry_though_another_thread_moves_the_handle_on(whole, looks):
+    class Moved(Log):
+        left = looks
+
+        @property
+        def state(self):
+            seen = then if self.left > 0 else whole.state
+            self.left -= 1
+            return seen
+
+    append(whole, 1)
+    then = whole.state
+    moved = Moved(whole.store, Clock())
+    moved.follow()
+    append(whole, 2)
+    assert state_at(moved, then.seq) == then
 
 
 def test_a_range_without_offsets_before_what_was_deleted(whole):
@@ -353,7 +392,7 @@ def test_a_topic_that_is_gone(whole, again):
         whole.ensure_topic("t")
     past = as_of(whole, 3)
     with pytest.raises(UnknownTopicOrPartitionError, match="created again" if again else "was deleted since"):
-        plan_as_of(whole, past, AT, 0, 1, Isolation.READ_COMMITTED)
+        plan_as_of(whole, whole.state, past, AT, 0, 1, Isolation.READ_COMMITTED)
 
 
 # -- Transactions ----------------------------------------------------------------------------------------

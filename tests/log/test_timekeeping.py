@@ -9,6 +9,7 @@ import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import InvalidRequestError, StorePermissionError
+from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM
 from spark_eos.log.log import Log
 from spark_eos.log.time_travel import entry_at_time
@@ -346,6 +347,33 @@ def test_time_travel_over_the_stretch_that_was_ahead(store, clock):
     ):
         assert entry_at_time(log, time_ms) == seq
     assert entry_at_time(log, clock.now_ms()) == log.state.seq
+
+
+def test_time_travel_over_snapshots_of_the_stretch_that_was_ahead(store, clock):
+    """They are later than the moment that is asked for, and the entries after them are not."""
+    log = Log.create(store, clock, snapshot_interval=4).without_maintenance()
+    times = {}
+
+    def at(time_s, *names):
+        clock.now = time_s
+        for name in names:
+            log.commit(create(name))
+            log.maintenance.snapshot()
+            times[name] = clock.now_ms(), log.state.seq
+
+    at(1.8e9 + 10, *"abcde")
+    at(1.8e9 + YEARS_S, *"fghijklm")
+    clock.now = 1.8e9 + 20
+    log = Log.open(store, clock).without_maintenance()
+    log.commit(lambda _: (ResetLogTime(clock.now_ms()),))
+    at(1.8e9 + 30, "n")
+    at(1.8e9 + 40, *"opqrst")
+    at(1.8e9 + 50, "u")
+    ahead = [info.name for info in store.list(paths.SNAPSHOTS)]
+    assert paths.snapshot(12) in ahead, "the stretch has one"
+    for name in "ent":
+        time_ms, seq = times[name]
+        assert [entry_at_time(log, time_ms), entry_at_time(log, time_ms + 1)] == [seq, seq]
 
 
 def test_who_sets_the_time_back_on_a_machine_that_is_wrong_is_told(ahead):

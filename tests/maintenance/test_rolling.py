@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_eos import Admin, Consumer
+from spark_eos import Admin, Consumer, read_arrow
 from spark_eos.config.compression import Compression
 from spark_eos.errors import CommitOutcomeUnknownError, CorruptRecordError, ObjectNotFoundError
 from spark_eos.log.data.arrow_file import compression_of
@@ -72,6 +72,31 @@ def test_many_small_batches_become_one(world):
     assert new.startswith(f"data/t-{world.topic.topic_id}/0/000000000000000000")
     check_state(world.log.state)
     assert everything(world.another()) == before, "as read from the store"
+
+
+@pytest.mark.parametrize("form", ["arrow", "parquet"])
+@pytest.mark.parametrize("isolation", [COMMITTED, UNCOMMITTED])
+def test_what_was_rolled_since_is_read_as_it_was(form, isolation):
+    """The marks at the ends of transactions are holes then, and no record of the past is missing for that."""
+    world = World(MemoryStore(), config={"segment.format": form}, maintenance=False)
+    then = {}
+    for number in range(12):
+        world.transaction(b"%d" % number, b"more", commit=number % 3 < 2)
+        then[world.log.state.seq] = seen(world.log, isolation)
+        world.append(b"alone")
+        then[world.log.state.seq] = seen(world.log, isolation)
+    old = world.files()
+    world.seal()
+    assert Roller(world.log).run()
+    rolled = old - world.files()
+    assert rolled
+    for name in rolled:
+        world.store.delete(name)
+    for seq, records in then.items():
+        shown = read_arrow(
+            world.log, "t", as_of=seq, columns=["offset", "value"], isolation_level=isolation.value
+        )
+        assert [*map(tuple, (row.values() for row in shown.read_all().to_pylist()))] == records
 
 
 def test_the_newest_batches_are_rolled_if_they_are_many(world):

@@ -58,6 +58,12 @@ def edited(topic: Topic, edits: Edits) -> tuple[pa.Schema, dict[str, str]]:
     names = {_place(topic, columns, path): _name(path, new) for path, new in edits.rename.items()}
     dropped = {_place(topic, columns, path) for path in edits.drop}
     types = {_place(topic, columns, path): normalise_type(type_, path) for path, type_ in edits.widen.items()}
+    for place in sorted({*names} | dropped):
+        if len(place) > 1 and not pa.types.is_struct(_field(columns, place[:-1]).type):
+            raise SchemaMismatchError(
+                f"topic {topic.name!r}: {_field(columns, place[:-1]).name!r} is no struct. What is in a list or a map "
+                "has no name that could be changed, and cannot be dropped by itself"
+            )
     for place in {*names, *types} & dropped:
         raise SchemaMismatchError(
             f"topic {topic.name!r}: column {_field(columns, place).name!r} is to be dropped and changed; keep one of "

@@ -48,6 +48,9 @@ _COMPARED = {
     ">": "greater",
     ">=": "greater_equal",
 }
+_CHARACTER = r"(?:[\x00-\x7f]|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3})"
+"""A character of UTF-8."""
+
 _JOINED = {"AND": "and_kleene", "OR": "or_kleene"}
 
 
@@ -281,7 +284,30 @@ class _Parser:
     def _like(self, field: pa.Field | ValueField, column: Column | ValueField, token: _Token) -> Call:
         if field.type is not None and not _is_texts(field.type):
             raise InvalidRequestError(f"column {field.name!r} is of type {field.type}: LIKE is for text")
-        return Call("match_like", (column, _text(token)))
+        pattern = _text(token)
+        is_bytes = field.type is not None and not (
+            pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+        )
+        if "\\" not in pattern and not (is_bytes and "_" in pattern):
+            return Call("match_like", (column, pattern))
+        # Arrow's own function takes backslashes for themselves in most patterns, and "_" for one byte of bytes.
+        return Call("match_substring_regex", (column, self._regex(token, pattern, is_bytes=is_bytes)))
+
+    def _regex(self, token: _Token, pattern: str, *, is_bytes: bool) -> str:
+        """The pattern of ``LIKE`` as one of Arrow's regular expressions, of which bytes are Latin-1."""
+        wildcards = {"%": ".*", "_": _CHARACTER if is_bytes else "."}
+        parts, characters = [], iter(pattern)
+        for character in characters:
+            if character != "\\":
+                parts.append(wildcards.get(character) or re.escape(character))
+            elif (escaped := next(characters, "")) and escaped in "%_\\":
+                parts.append(re.escape(escaped))
+            else:
+                raise InvalidRequestError(
+                    f"the filter has LIKE {token.text}: a backslash stands before %, _ or another backslash, and makes "
+                    "it stand for itself"
+                )
+        return rf"(?s)\A{''.join(parts)}\z"
 
     def _literal(self, field: pa.Field | ValueField) -> Any:
         """What the column is compared with, as a value of the column's own type; a field's is one of Python."""

@@ -38,6 +38,8 @@ class RowFilter:
     """
 
     def __init__(self, expression: Any, schema: pa.Schema, *, is_typed: bool) -> None:
+        if "FieldPath(" in str(expression):  # By its number a column is another one among fewer columns.
+            raise ValueError(f"{expression} has the number of a column: name it")
         self._expression = expression
         self._schema = schema
         self._places = place_names(is_typed=is_typed)

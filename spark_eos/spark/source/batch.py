@@ -47,9 +47,9 @@ class EosLogBatchReader(DataSourceReader):
         """The tasks; what is appended after this call is not read."""
         options = self._options
         log = host().log(options.path, options.settings)
+        past = shown_past(options, log)  # First: what is planned on is not older than what is shown.
         view = as_readers_see(log)
         state = view.state
-        past = shown_past(options, log)
         shown = view if past is None else past
         selected = selected_partitions(options, shown.state)
         names = sorted({at.topic for at in selected})
@@ -63,7 +63,7 @@ class EosLogBatchReader(DataSourceReader):
             if past is None:
                 range_fetches = plan(state, at, first, end, isolation, log.load)
             else:
-                range_fetches = plan_as_of(log, past, at, first, end, isolation)
+                range_fetches = plan_as_of(log, state, past, at, first, end, isolation)
             fetches += self._matching_fetches(range_fetches)
         topics = {name: topic for name in names if (topic := state.topics.get(name)) is not None}
         if past is not None:

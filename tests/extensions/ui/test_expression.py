@@ -78,6 +78,7 @@ def test_an_error_names_the_column(ask):
         ("amount IS NULL", [3, 5, 6, 7]),
         ("amount IS NOT NULL", [0, 1, 2, 4]),
         ("who LIKE 'it%'", [0]),
+        (r"who LIKE 'it_s' AND who NOT LIKE '%\\%'", [0]),
         ('"an id" = 9007199254740993', [0]),
         ("ok = TRUE", [1]),
         ("rate = 0.1", [0]),

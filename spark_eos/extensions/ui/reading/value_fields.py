@@ -80,9 +80,9 @@ def _answered(condition: Condition, rows: Sequence[Mapping[Any, Any]]) -> pa.Arr
         is_null = condition.function == "is_null"
         return pa.array([(value is None) is is_null for value in values], pa.bool_())
     operand = condition.of[1]
-    if condition.function == "match_like":
+    if condition.function in {"match_like", "match_substring_regex"}:
         texts = [value if isinstance(value, str) else None for value in values]
-        return pc.match_like(pa.array(texts, pa.string()), operand)
+        return getattr(pc, condition.function)(pa.array(texts, pa.string()), operand)
     sign, type_ = _SIGNS[condition.function], type(operand)
     return pa.array(
         [sign(_in_order(value), _in_order(operand)) if type(value) is type_ else None for value in values],
