@@ -76,7 +76,7 @@ def _draw(header: list[str], rows: list[list[str]]) -> None:
     # Too wide for this terminal: each row as a list of its own, as psql does it.
     for row in rows:
         record = Table(box=box.ROUNDED, show_header=False)
-        record.add_column(style="bold", no_wrap=True)
+        record.add_column(style="bold", overflow="fold", max_width=max(console.width // 2 - 4, 1))
         record.add_column(overflow="fold")
         for name, cell in zip(header, row, strict=True):
             record.add_row(Text(name), Text(cell))

@@ -171,7 +171,7 @@ class Commands(TyperGroup):
         ctx.fail(f"No such command {name!r}; {self._near(ctx, name) or suggestion(name, self.commands)}")
 
     def _near(self, ctx: Any, name: str) -> str | None:
-        """Commands that have these words in their names, or begin their help with them; or one of nearly this name."""
+        """Commands with these words in their names; else those that do, or list, it; or one of nearly its name."""
         stems = _stems(name)
         for command_name in self.commands:
             if _stems(command_name) == stems:
@@ -182,11 +182,12 @@ class Commands(TyperGroup):
             for path, _ in every
             if stems <= _stems(" ".join(path)) and not stems <= _stems(" ".join(path[:-1]))
         ]
-        paths += [
-            path
-            for path, command in every
-            if path not in paths and stems == _stems((command.help or "").split(" ")[0])
+        helps = [
+            (path, (command.help or "").partition("\n")[0]) for path, command in every if path not in paths
         ]
+        verbs = [path for path, text in helps if name == text.partition(" ")[0].lower()]
+        # What has happened is in a list: `fencings` is none of the verb `fence`.
+        paths += verbs or [path for path, text in helps if stems and stems <= _stems(text.partition(":")[2])]
         if paths:
             return f"there is {', '.join(' '.join(['eoslog', *path]) for path in paths[:_MOST_HINTS])}"
         return suggestion(name, self.commands) if nearest(name, self.commands) else None

@@ -47,7 +47,7 @@ from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import NO_SETTINGS, Data, Settings, Store, open_store
 from spark_eos.storage.encrypted_files import EncryptingStore, as_stored, is_stored_size
 from spark_eos.storage.probe import probe
-from spark_eos.storage.two_stores import check_claim
+from spark_eos.storage.two_stores import check_claim, check_unclaimed
 
 MARK = paths.COPY
 """Lies in a destination until the copy is finished: the id of the log."""
@@ -124,6 +124,7 @@ def copy_log(
         )
     taken = {**(mark or {"log_id": fixed.state.log_id}), **({"close": True} if close else {})}
     taken |= {"data": place} if place else {}
+    check_unclaimed(target, place, fixed.state.log_id)
     if not _take(target, json.dumps(taken).encode(), fixed.first):
         probe(target, clock.unique())
         check_claim(target, place, fixed.state.log_id)
@@ -136,8 +137,7 @@ def copy_log(
             plan = _agree(target, fixed, place, clock)
         _make_a_log(target, plan)
     keys = next((store for store in (copy, original) if isinstance(store, EncryptingStore)), None)
-    checked = target if keys is None else keys.around(target)
-    summary = verify(checked, found, quick=quick, progress=progress)
+    summary = verify(target if keys is None else keys.around(target), found, quick=quick, progress=progress)
     if not summary.is_sound:
         if not is_there(target, MARK):
             _check_unfinished(target)

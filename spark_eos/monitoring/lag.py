@@ -108,7 +108,8 @@ class LagTotal(NamedTuple):
     partitions
         The number of partitions.
     unknown
-        Those of them without a committed offset and so without a lag. They add nothing to the sums.
+        Those of them that have something to read and no committed offset, so that the lag there is not known. They add
+        nothing to the sums.
     offsets, records, bytes, lost, held_back
         Sums over the partitions.
     time_ms
@@ -128,6 +129,11 @@ class LagTotal(NamedTuple):
     lost: int
     held_back: int
     is_exact: bool
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether no lag is known: none where it has committed, and in some partitions it has committed nothing."""
+        return self.unknown > 0 and not self.offsets
 
 
 class _Sums(NamedTuple):
@@ -259,7 +265,7 @@ def totals(found: Iterable[Lag]) -> list[LagTotal]:
         names.setdefault((lag.kind, lag.name), []).append(lag)
     return [
         LagTotal(
-            *(kind, name, len(parts), sum(part.offsets is None for part in parts)),
+            *(kind, name, len(parts), sum(part.is_unknown for part in parts)),
             offsets=sum(part.offsets or 0 for part in parts),
             records=sum(part.records or 0 for part in parts),
             bytes=sum(part.bytes or 0 for part in parts),

@@ -70,6 +70,17 @@ def not_asked(state: State) -> dict[str, int]:
     return counts
 
 
+def earlier(silent: SilentMember, state: State, now_ms: int, lead_ms: int) -> SilentMember | None:
+    """The member by a clock that is behind the one by which it was looked at; None if it is not silent by that."""
+    group = state.groups.get(silent.group)
+    member = None if group is None else group.members.get(silent.member_id)
+    if member is None:
+        return None
+    silent_ms = None if silent.silent_ms is None else silent.silent_ms - lead_ms
+    for_ms = now_ms - member.joined_ms if silent_ms is None else silent_ms
+    return silent._replace(silent_ms=silent_ms) if for_ms >= _PATIENCE * member.session_timeout_ms else None
+
+
 def _members(state: State, group: str) -> list[Member]:
     group_state = state.groups.get(group)
     return [] if group_state is None else sorted(group_state.members.values())

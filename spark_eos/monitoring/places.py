@@ -134,6 +134,4 @@ def range_of(place: Place, partition: Partition) -> tuple[int | None, int]:
     """The offsets that the reader has before it; None if that is not known."""
     if place.committed is None:
         return (partition.start if place.begins else None), partition.last_stable_offset
-    stable = partition.last_stable_offset
-    stop = partition.end if place.committed > stable else stable
-    return max(place.committed, partition.start), stop
+    return max(place.committed, partition.start), partition.readable_end(place.committed)

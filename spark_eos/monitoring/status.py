@@ -12,13 +12,12 @@ from spark_eos.errors.hidden import safe_url
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.log import Log
-from spark_eos.log.timekeeping import is_ahead
 from spark_eos.maintenance.maintain import size_text
 from spark_eos.monitoring.activity import Activity, Watch
 from spark_eos.monitoring.measured_store import LookingStore
 from spark_eos.monitoring.members import SilentMember, silent_members
 from spark_eos.monitoring.sizes import Sizes
-from spark_eos.monitoring.troubles.of_state import LogView, of_snapshots, troubles_of
+from spark_eos.monitoring.troubles.of_state import LogView, judged, of_snapshots
 from spark_eos.monitoring.troubles.trouble import LOG, Trouble, worst_first
 from spark_eos.protocol.state import State
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
@@ -77,8 +76,8 @@ def status_of(
 ) -> Status:
     """Look at a log once. An error of the log is a trouble.
 
-    It never writes: the store that it uses refuses to. Only where the log's time and this machine's contradict each
-    other the store is asked for its own, for which it makes an object of the moment.
+    It never writes: the store that it uses refuses to. Only where this machine's clock may be wrong (`judged`) the
+    store is asked for its own time, for which it makes an object of the moment.
     """
     inner = url if isinstance(url, Store) else open_store(url, settings)
     store = LookingStore(inner)
@@ -103,8 +102,8 @@ def _of_state(log: Log, activity: Activity, settings: Settings) -> list[Trouble]
     state, now_ms = log.state, activity.now_ms
     small = {key: size.small for key, size in Sizes().of(state).items()}
     silent, refused = silent_or_refused(log, state, now_ms, settings)
-    store_ms = _store_ms(log) if is_ahead(state, now_ms) else None
-    return [*refused, *troubles_of(LogView(state, now_ms, activity.lags, small, silent or (), store_ms))]
+    view = LogView(state, now_ms, activity.lags, small, silent or ())
+    return [*refused, *judged(view, lambda: _store_ms(log))]
 
 
 def silent_or_refused(

@@ -80,6 +80,11 @@ class Partition(NamedTuple):
         """The LSO, exclusive: the first offset of the oldest open transaction, else the end."""
         return min(self.open.values(), default=self.end)
 
+    def readable_end(self, offset: int) -> int:
+        """Up to where a reader gets that goes on at ``offset``: one beyond the LSO reads uncommitted records, too."""
+        stable = self.last_stable_offset
+        return self.end if offset > stable else stable
+
 
 class SequenceRange(NamedTuple):
     """One batch that a producer wrote to a partition: its sequence numbers and where they landed."""

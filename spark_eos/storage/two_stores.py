@@ -309,8 +309,7 @@ def check_claim(store: Store, data_url: str, log_id: str) -> None:
     """
     if not is_apart(data_url):
         return
-    own_mark = json.dumps({"log_id": log_id, "chain": store.url}, sort_keys=True).encode()
-    mark = _read(store)
+    own_mark, mark = _own_mark(store, log_id), _read(store)
     if mark is None:
         try:
             store.create(DATA_MARK, own_mark)
@@ -323,6 +322,20 @@ def check_claim(store: Store, data_url: str, log_id: str) -> None:
                 ) from error
         else:
             mark = own_mark
+    _refuse_foreign(store, mark, own_mark)
+
+
+def check_unclaimed(store: Store, data_url: str, log_id: str) -> None:
+    """As `check_claim`, but a place that no log has stays so."""
+    if is_apart(data_url) and (mark := _read(store)) is not None:
+        _refuse_foreign(store, mark, _own_mark(store, log_id))
+
+
+def _own_mark(store: Store, log_id: str) -> bytes:
+    return json.dumps({"log_id": log_id, "chain": store.url}, sort_keys=True).encode()
+
+
+def _refuse_foreign(store: Store, mark: bytes, own_mark: bytes) -> None:
     if mark != own_mark:
         raise ConfigError(
             f"{store.url}: the place of its data files has those of another log or of another copy of this one "

@@ -12,7 +12,7 @@ import pytest
 from spark_eos import Admin, Log, Producer, TopicPartition
 from spark_eos.cli.command import main
 from spark_eos.cli.operate.text import age_text, rate_text, size_text
-from spark_eos.protocol.actions import CreatePublication
+from spark_eos.protocol.actions import CreatePublication, JoinGroup, SyncGroup
 from spark_eos.storage import PosixStore
 from tests import starting
 from tests.cli.console import Listing
@@ -88,6 +88,17 @@ def test_totals_and_filters(url, capsys):
     assert "no group, Spark query or publication reads topic 'u'" in run(capsys, url, "--topic", "u")
     assert main(["lag", url, "--group", "quick", "--topic", "u"]) == 1, "the topic of another group"
     assert "'quick': nothing of topic 'u' is read by that" in capsys.readouterr().err
+
+
+def test_what_is_not_known_is_not_0(url, capsys):
+    """A group reads t-0 and has committed nothing."""
+    log = Log.open(url)
+    log.commit(lambda _: (JoinGroup("new", "a", ("t",), ("range",), 45_000, None, "app"),))
+    log.commit(lambda _: (SyncGroup("new", "a", 1),))
+    header, *found = rows(capsys, url, "--totals", "--group", "new")
+    assert header == ["KIND", "NAME", "PARTITIONS", "LAG", "RECORDS", "BYTES", "BEHIND", "UNKNOWN"]
+    assert found == [["group", "new", "2", "-", "-", "-", "-", "1"]]
+    assert [row[1] for row in rows(capsys, url, "--totals")[1:]] == ["slow", "quick", "new"]
 
 
 def test_json(url, capsys):

@@ -182,8 +182,10 @@ def test_a_publication_of_records_with_times_of_long_ago(tmp_path, clock):
             producer.send("orders", b"x", timestamp_ms=1_000_000)
 
     send_old()
+    assert levels(look(log, clock)) == [], "it was just created"
+    clock.now += 3 * HOUR_S
     (one,) = look(log, clock).troubles
-    assert one.text.endswith(" behind: none was published yet")
+    assert one.text.endswith(" are 3 h behind: none was published yet")
     for _ in range(2):
         Tables(log).publish("nightly")
         clock.now += 1.5 * HOUR_S
@@ -244,6 +246,31 @@ def test_the_store_is_asked_for_the_time_where_clocks_contradict_each_other(cloc
     assert "This machine's clock is wrong: the store's is 3 h ahead" in one.text
     assert (one.cure, store.asked) == ((), 1)
     assert log.state.seq == 0
+
+
+def test_a_machine_whose_clock_is_ahead_calls_nobody_late(clock):
+    """Its cures would stop what works: here an open transaction, a member, and a group that has just come."""
+    store = StoreWithClock(clock)
+    log = Log.create(store, clock)
+    Admin(log).create_topic("orders", 2)
+    producer = began(log, "teller")
+    Admin(log).create_topic("empty", 1)
+    log.commit(lambda _: (JoinGroup("g", "m", ("empty",), ("range",), 45_000),))
+    store.overwrite(heartbeat_name("g", "m"), b"1 %d" % clock.now_ms())
+    send(log)
+    Admin(log).alter_group_offsets("late", {TopicPartition("orders", 0): 0})
+    store.asked = 0
+    assert levels(status_of(store, clock=clock)) == []
+    assert store.asked == 0
+    fast = FakeClock()
+    fast.now = clock.now + 48 * HOUR_S
+    (one,) = status_of(store, clock=fast).troubles
+    assert (one.level, one.name, one.cure) == ("warning", "clock", ())
+    assert one.text.startswith("this machine's clock is wrong: it is 2 d ahead of the store's")
+    clock.now += 48 * HOUR_S  # And of what is late it says so.
+    names = {trouble.name for trouble in status_of(store, clock=fast).troubles}
+    assert names == {"hanging transaction", "silent member"}
+    producer.close()
 
 
 @pytest.mark.parametrize(

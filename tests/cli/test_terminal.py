@@ -40,7 +40,7 @@ def test_one_of_a_thing_is_not_many():
     assert counted(3, "entry", "entries") == "3 entries"
 
 
-def on_terminal(*arguments, columns=120, code=0, out_is_terminal=True):
+def on_terminal(*arguments, columns=120, code=0, out_is_terminal=True, **environment):
     """What the command writes to a terminal of that many columns; and to a pipe, if that is its standard output."""
     main, side = pty.openpty()
     fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
@@ -50,7 +50,7 @@ def on_terminal(*arguments, columns=120, code=0, out_is_terminal=True):
         stdin=side,
         stdout=side if out_is_terminal else subprocess.PIPE,
         stderr=side,
-        env={**kept, "TERM": "xterm-256color"},
+        env={**kept, "TERM": "xterm-256color", **environment},
     )
     os.close(side)
     shown = b""
@@ -99,6 +99,25 @@ def test_a_table_that_is_too_wide_becomes_a_list_for_each_row(url):
     assert "TransactionalId" in _CONTROL.sub(
         "", on_terminal("transactions", "find-hanging", url, columns=60)[0]
     )
+
+
+@pytest.mark.parametrize("columns", [40, 20])
+def test_on_a_narrow_terminal_nothing_is_cut(url, columns):
+    """Names of columns and cells go on in the next line; a row is a box of its own."""
+    command = ("transactions", "describe", url, "--transactional-id", "billing")
+    lines = _CONTROL.sub("", on_terminal(*command, columns=columns)[0]).splitlines()
+    assert max(map(len, lines)) <= columns
+    parts = [[part.strip() for part in line.split("│")[1:3]] for line in lines if line.startswith("│")]
+    names, cells = ("".join(column).replace(",", "") for column in zip(*parts, strict=True))
+    expected = [re.split("  +", line) for line in on_pipe(*command).stdout.splitlines()]
+    assert [names, cells] == ["".join(texts).replace(",", "") for texts in expected]
+
+
+def test_without_colours(url):
+    for command, code in ((("topics", url), 0), (("--help",), 0), (("topics", url, "--jsn"), 2)):
+        shown, _ = on_terminal(*command, code=code, NO_COLOR="1")
+        numbers = {number for codes in re.findall(r"\x1b\[([0-9;]*)m", shown) for number in codes.split(";")}
+        assert numbers <= {"", "0", "1", "2", "22"}, "bold and faint are no colours"
 
 
 @pytest.mark.deep

@@ -53,6 +53,8 @@ def said(capsys, command, url, code):
             "fence LOG till-1",
             "there is eoslog transactions abort, eoslog transactions force-terminate",
         ),
+        ("transactions fencings LOG", "there is eoslog audit"),
+        ("fenced LOG", "there is eoslog audit"),
         ("reset LOG", "there is eoslog groups reset-offsets"),
         ("delete-topic LOG orders", "there is eoslog topics delete"),
         ("create LOG orders", "there is eoslog topics create"),

@@ -296,6 +296,7 @@ def test_a_backup_in_the_place_of_the_data_is_refused(url: str, tmp_path: Path) 
 
     with pytest.raises(ConfigError, match="lie in one another"):
         backup_log(url, str(tmp_path / "files" / "backups"))
+    assert not names(tmp_path / "files" / "backups"), "what is refused writes nothing"
 
 
 def test_a_copy_in_the_place_of_the_data_is_refused(url: str, tmp_path: Path) -> None:
@@ -307,6 +308,17 @@ def test_a_copy_in_the_place_of_the_data_is_refused(url: str, tmp_path: Path) ->
     moving = PosixStore(tmp_path / "log").with_data(str(tmp_path / "new"), earlier)
     with pytest.raises(ConfigError, match="lie in one another"):
         check_apart(moving, PosixStore(tmp_path / "old" / "copy"))
+
+
+def test_a_copy_whose_place_another_log_has_leaves_nothing(url: str, tmp_path: Path) -> None:
+    """Else the same copy with a place of its own would be refused as well: it was begun with another one."""
+    (tmp_path / "taken").mkdir()
+    shutil.copy(tmp_path / "files" / DATA_MARK, tmp_path / "taken")
+    with pytest.raises(ConfigError, match="those of another log or of another copy"):
+        copy_log(url, tmp_path / "copy", print, destination_settings=place(tmp_path, "taken"))
+    assert not names(tmp_path / "copy")
+    copy_log(url, tmp_path / "copy", print, destination_settings=place(tmp_path, "2"))
+    assert received(str(tmp_path / "copy")) == [b"one"]
 
 
 def test_a_copy_that_was_begun_with_another_place_is_not_gone_on_with(

@@ -178,7 +178,14 @@ def test_members_without_a_committed_offset_have_no_known_lag(log):
         (1, None, None, None, None, None, 0, True),
     ]
     total = totals(rows)[0]
-    assert (total.partitions, total.unknown, total.offsets, total.time_ms) == (2, 2, 0, 0)
+    assert (total.partitions, total.unknown, total.offsets, total.time_ms) == (2, 1, 0, 0), "t-1 is empty"
+    assert total.is_unknown
+    commit_offset(log, "h", T0, 1)
+    log.commit(lambda _: (JoinGroup("h", "a", ("t",), ("range",), 45_000, None, "app"),))
+    log.commit(lambda _: (SyncGroup("h", "a", 1),))
+    write(log, 2, partition=1)
+    (total,) = totals(lag for lag in lags(log) if lag.name == "h")
+    assert (total.unknown, total.offsets, total.is_unknown) == (1, 3, False)
 
 
 def test_a_deleted_topic_and_one_of_the_same_name(log):

@@ -119,6 +119,15 @@ def test_unread_records_without_an_age_are_not_caught_up(log, clock):
     assert head_lines(status_of(log.store, clock=clock).activity)[2].startswith("1 reader, all caught up;")
 
 
+def test_what_was_deleted_unread_is_not_caught_up(log, clock):
+    send(log, 5)
+    at = TopicPartition("orders", 0)
+    Admin(log).alter_group_offsets("g", {at: 2})
+    Admin(log).delete_records({at: 5})
+    head = head_lines(status_of(log.store, clock=clock).activity)[2]
+    assert head.startswith("1 reader, 3 deleted offsets not read;")
+
+
 def maintained(log, **options):
     return [done.error for done in Maintainer(log, only=("retention",), **options).run()]
 

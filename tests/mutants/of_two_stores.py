@@ -41,8 +41,8 @@ MUTANTS = (
     Mutant(
         "mark-of-any-chain",
         _STORES,
-        '    own_mark = json.dumps({"log_id": log_id, "chain": store.url}, sort_keys=True).encode()\n',
-        '    own_mark = json.dumps({"log_id": log_id}, sort_keys=True).encode()\n',
+        '    return json.dumps({"log_id": log_id, "chain": store.url}, sort_keys=True).encode()\n',
+        '    return json.dumps({"log_id": log_id}, sort_keys=True).encode()\n',
         "a copy of the chain, which has the same log id, counts as the log",
         _LOG,
     ),

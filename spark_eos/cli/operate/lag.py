@@ -68,7 +68,8 @@ def lag(
 
     LAG counts offsets up to the last stable one (LOG-END-OFFSET), RECORDS and BYTES what readers see of them, BEHIND is
     the age of the first record that was not read. HELD-BACK are offsets that open transactions hold back, LOST those
-    that were deleted before they were read; the two columns are left out if they have nothing to show.
+    that were deleted before they were read, UNKNOWN (with --totals) partitions in which nothing was committed; these
+    columns are left out if they have nothing to show.
     """
     from spark_eos.errors.hidden import safe_url
     from spark_eos.monitoring import Checkpoints, lags, lags_across
@@ -137,7 +138,7 @@ def _summed(rows: Sequence[_Row]) -> list[_Row]:
 
 def badness(reader_lag: Lag | LagTotal) -> tuple[object, ...]:
     """Sorts the worst first: by time, then by records and offsets; what is not known comes last."""
-    if reader_lag.offsets is None:
+    if reader_lag.offsets is None or reader_lag.is_unknown:
         return (1, reader_lag.kind, reader_lag.name)
     return (
         0,
@@ -188,13 +189,11 @@ def _print(rows: Sequence[_Row], problems: Sequence[QueryAcross], *, is_summed: 
     from spark_eos.monitoring import Lag
 
     more: dict[str, Callable[[Lag | LagTotal], object]] = {
+        "UNKNOWN": lambda reader_lag: getattr(reader_lag, "unknown", 0),
         "HELD-BACK": lambda reader_lag: reader_lag.held_back,
         "LOST": lambda reader_lag: reader_lag.lost,
     }
-    if not any(row.lag.held_back for row in rows):
-        del more["HELD-BACK"]
-    if not any(row.lag.lost for row in rows):
-        del more["LOST"]
+    more = {name: value for name, value in more.items() if any(value(row.lag) for row in rows)}
     logs = ("LOG", "READS") if has_logs else ()
     places = ("PARTITIONS",) if is_summed else ("TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET")
     columns = LAG.only(*logs, "KIND", "NAME", *places, "LAG", "RECORDS", "BYTES", "BEHIND", *more)
@@ -217,7 +216,7 @@ def _print(rows: Sequence[_Row], problems: Sequence[QueryAcross], *, is_summed: 
                 reader_lag.kind,
                 reader_lag.name,
                 *place,
-                reader_lag.offsets,
+                None if reader_lag.is_unknown else reader_lag.offsets,
                 *figures,
             )
         )
@@ -249,6 +248,8 @@ def _waits(logs: Sequence[Log], rows: Sequence[_Row]) -> dict[tuple[str, str], l
 
 def measures(reader_lag: Lag | LagTotal, write: Callable[[int], str] = figure) -> tuple[str, str, str]:
     """Records, bytes and time that a reader is behind; ``~`` before an estimate, a dash for what is not known."""
+    if reader_lag.is_unknown:
+        return NOTHING, NOTHING, NOTHING
     records = NOTHING if reader_lag.records is None else write(reader_lag.records)
     texts = (records, size_text(reader_lag.bytes), age_text(reader_lag.time_ms))
     return tuple(estimated(text, is_exact=reader_lag.is_exact) for text in texts)  # type: ignore[return-value]

@@ -84,13 +84,16 @@ def _readers_told(look: Activity) -> str:
     worst = max(lag.time_ms or 0 for lag in look.lags)
     unknown_count = len({(lag.kind, lag.name) for lag in look.lags if lag.is_unknown})
     unread = sum(lag.records or 0 for lag in look.lags)
+    lost = sum(lag.lost for lag in look.lags if lag.kind != "publication")
     if worst:
         text += f", up to {age_text(worst)} behind"
     elif unread:  # By a clock that is behind the producers' they have no age.
         text += f", {counted(unread, 'record')} behind"
+    if lost:
+        text += f", {counted(lost, 'deleted offset')} not read"
     if unknown_count:
         return f"{text}, {unknown_count:,} that {'has' if unknown_count == 1 else 'have'} not committed: lag unknown"
-    return text if worst or unread else f"{text}, all caught up"
+    return text if worst or unread or lost else f"{text}, all caught up"
 
 
 def _open_told(look: Activity) -> str:

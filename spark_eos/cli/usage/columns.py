@@ -166,6 +166,8 @@ LAG = Columns(
         "CURRENT-OFFSET": "The committed offset: the next one to read.",
         "LOG-END-OFFSET": "The last stable offset, where read_committed readers end.",
         **BEHIND,
+        "UNKNOWN": "With --totals: partitions in which it has committed nothing, so that LAG is not known. Only if "
+        "there are any.",
         "HELD-BACK": "Offsets that open transactions hold back. Only if there are any.",
         "LOST": "Offsets that were deleted before they were read. Only if there are any.",
     },

@@ -223,7 +223,8 @@ class GroupPartition:
     end
         The last stable offset: how far a reader of committed records can come.
     lag
-        The number of offsets from ``committed`` to ``end``; None if nothing is committed.
+        The number of offsets from ``committed`` to ``end``, or to the end of the partition if ``committed`` is beyond
+        ``end``: such a group reads uncommitted records. None if nothing is committed.
     member_id
         The member that reads the partition now; None: no member does.
     """

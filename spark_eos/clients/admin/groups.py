@@ -149,9 +149,9 @@ def _group_description(state: State, names: dict[str, str], group: str, current:
     committed = {TopicPartition(*at): offset.public for at, offset in state.offsets.get(group, Map()).items()}
     partitions = []
     for at in sorted({*readers, *committed}):
-        end = partition_of(state, at).last_stable_offset
-        offset = committed.get(at)
-        lag = None if offset is None else max(0, end - offset.offset)
+        partition, offset = partition_of(state, at), committed.get(at)
+        end = partition.last_stable_offset
+        lag = None if offset is None else max(0, partition.readable_end(offset.offset) - offset.offset)
         partitions.append(GroupPartition(at.topic, at.partition, offset, end, lag, readers.get(at)))
     return GroupDescription(group, current.status, current.generation, current.assignor, members, partitions)
 

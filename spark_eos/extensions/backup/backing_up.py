@@ -18,13 +18,15 @@ from spark_eos.errors import ConfigError, CorruptRecordError, EosLogError, NotAL
 from spark_eos.extensions.backup.contents import Part, contents, earliest
 from spark_eos.extensions.backup.history import History, read_history
 from spark_eos.extensions.backup.manifest import Backup, Manifest, Pack, StoredFile
-from spark_eos.extensions.backup.repository import OBJECTS, Repository, Run
+from spark_eos.extensions.backup.repository import MARK, OBJECTS, Repository, Run, check_name
 from spark_eos.extensions.backup.transfer import copy_file, store_bytes
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.data_place import check_apart, data_place
 from spark_eos.log.handle.unfinished import not_a_log
+from spark_eos.log.log import Log
 from spark_eos.log.snapshots.index_store import IndexPageStore
+from spark_eos.maintenance.copying import is_there
 from spark_eos.protocol.actions import CreateLog
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.index_pages import decode_page
@@ -65,6 +67,10 @@ def backup_log(
         )
     check_apart(source, target, "repository")
     log_id = _log_id(source)
+    if name is not None:
+        check_name(name)
+    if not is_there(target, MARK):  # What is refused leaves nothing there.
+        check_apart(_with_data(source, clock), target, "repository")
     opened = Repository.open_or_create(target, log_id, clock)
     run = opened.begin(name, clock)
     try:
@@ -87,6 +93,13 @@ def _log_id(source: Store) -> str:
         if isinstance(action, CreateLog):
             return action.log_id
     raise CorruptRecordError(f"{source.url}/{paths.entry(0)} makes no log: run eoslog verify {source.url}")
+
+
+def _with_data(source: Store, clock: Clock) -> Store:
+    """The log's store with the place of its data, as far as that can be read now: the backup learns it once more."""
+    with suppress(EosLogError):
+        return data_place(Log.open(source, clock).state).of(source)
+    return source
 
 
 class _Work:

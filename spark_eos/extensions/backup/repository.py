@@ -200,12 +200,7 @@ class Repository:
     # -- A backup under way -------------------------------------------------------------------------------
 
     def begin(self, name: str | None, clock: Clock) -> Run:
-        """Announce a backup: from now on nothing that it may refer to is freed. Raises `ConfigError` for the name."""
-        if name is not None and not _NAME.fullmatch(name):
-            raise ConfigError(
-                f"a backup cannot be named {name!r}: use 1 to 100 letters, digits, '.', '_' and '-', a letter or digit "
-                "first"
-            )
+        """Announce a backup: what it may refer to is not freed any more. Raises `ConfigError` if the name is taken."""
         ids = self.ids()
         created_ms = clock.now_ms()
         # By a clock that was ahead once, a later backup would not be the newest one, which is restored.
@@ -269,6 +264,15 @@ class Repository:
                 self.store.overwrite(f"{RUNNING}{run.id}", json.dumps({"name": run.name}).encode())
 
         return beat
+
+
+def check_name(name: str) -> None:
+    """Raise `ConfigError` if a backup cannot have the name."""
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"a backup cannot be named {name!r}: use 1 to 100 letters, digits, '.', '_' and '-', a letter or digit "
+            "first"
+        )
 
 
 def _time_ms(backup_id: str) -> int:

@@ -135,6 +135,11 @@ class Mirror:
                 if target.name in state.topics
             ]
             check_no_loop(state, into=into)
+            earlier = positions(state, options.name)
+            for target in targets:
+                if target.name in state.topics:
+                    target_id = state.topics[target.name].topic_id
+                    check_continues(earlier, target.source, target_id, self._cluster, self._source.address)
             return prepare(state, options.name, targets, ids, may_append=options.may_append)
 
         # All settings of a topic are in it, those that others change too.
@@ -142,9 +147,6 @@ class Mirror:
         for target in targets:
             topic = target.source
             target_id = commit.state.topics[target.name].topic_id
-            check_continues(
-                positions(commit.state, options.name), topic, target_id, self._cluster, self._source.address
-            )
             self._topics[topic.name] = topic
             first = MirroredPartition(options.name, topic.topic_id, target_id, 0)
             if last_batch(commit.state, first) is None:

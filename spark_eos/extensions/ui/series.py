@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
+from spark_eos.monitoring.places import places
 from spark_eos.protocol.state import EMPTY, Partition, PartitionKey, State
 
 Key = TypeVar("Key")
@@ -75,6 +76,8 @@ class Series:
         """By topic id."""
         self.group_lags: Mapping[str, int] = {}
         self.query_lags: Mapping[str, int] = {}
+        self.unknown: Mapping[str, int] = {}
+        """Partitions in which groups have committed nothing, though there is something to read."""
 
     def add(self, state: State, time_ms: int) -> None:
         """Take a sample."""
@@ -120,8 +123,7 @@ class Series:
         begun = self._monotonic()
         if begun < self._lag_due:
             return None, None
-        self.group_lags = {group: _group_lag(state, group) for group in state.offsets}
-        self.query_lags = query_lags(state)
+        self.group_lags, self.query_lags, self.unknown = _reader_lags(state)
         took = self._monotonic() - begun
         self._lag_due = begun + took * _LAG_SHARE if took > 1 / _LAG_SHARE else 0.0
         return self.group_lags, self.query_lags
@@ -207,30 +209,20 @@ def _rates(ends: list[tuple[int, int]]) -> list[Point]:
     return rates
 
 
-def _group_lag(state: State, group: str) -> int:
-    """Offsets that a group is behind, in the partitions for which it has committed."""
-    return sum(
-        _offsets_behind(state, topic, number, at.topic_id, at.offset)
-        for (topic, number), at in state.offsets[group].items()
-    )
-
-
-def query_lags(state: State) -> dict[str, int]:
-    """Offsets that each Spark query is behind, in the topics of this log that it reads; of others nothing is known."""
-    return {
-        name: sum(
-            _offsets_behind(state, at.topic, at.partition, at.topic_id, at.offset)
-            for source in query.sources
-            for at in source.end_offsets
-        )
-        for name, query in state.queries.items()
-        if any(source.end_offsets for source in query.sources)
-    }
-
-
-def _offsets_behind(state: State, topic: str, number: int, topic_id: str, offset: int) -> int:
-    current_topic = state.topics.get(topic)
-    if current_topic is None or current_topic.topic_id != topic_id:
-        return 0
-    partition = state.partitions.get((topic_id, number))
-    return 0 if partition is None else max(partition.last_stable_offset - max(offset, partition.start), 0)
+def _reader_lags(state: State) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+    """Offsets that groups are behind, and queries; and in how many partitions that is not known of groups."""
+    groups: dict[str, int] = {}
+    queries: dict[str, int] = {}
+    unknown: dict[str, int] = {}
+    for place in places(state):
+        partition = state.partitions[place.key]
+        if place.kind == "publication":
+            continue
+        if place.committed is None:
+            if partition.end > partition.start:
+                unknown[place.name] = unknown.get(place.name, 0) + 1
+            continue
+        sums = groups if place.kind == "group" else queries
+        behind = max(partition.readable_end(place.committed) - place.committed, 0)
+        sums[place.name] = sums.get(place.name, 0) + behind
+    return groups, queries, unknown

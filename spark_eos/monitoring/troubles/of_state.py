@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from spark_eos.log.timekeeping import is_ahead
 from spark_eos.monitoring.activity import open_transactions
 from spark_eos.monitoring.lag import Lag, limit_ms
-from spark_eos.monitoring.members import SilentMember
+from spark_eos.monitoring.members import SilentMember, earlier
 from spark_eos.monitoring.troubles import readers
 from spark_eos.monitoring.troubles.fenced import of_fencings
 from spark_eos.monitoring.troubles.rebalances import of_rebalances
 from spark_eos.monitoring.troubles.retention import of_retention
 from spark_eos.monitoring.troubles.transactions import of_transactions
 from spark_eos.monitoring.troubles.trouble import LOG, Command, Trouble, age, at_most, worst_first
+from spark_eos.protocol.actions.publishing.publications import PUBLICATION_CREATED
 from spark_eos.protocol.rules.notes import BACKUP, VERIFY, is_damaged, noted_ms
 from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import PartitionKey, State
@@ -53,6 +54,45 @@ class LogView(NamedTuple):
     """Members of groups without a sign of life."""
     store_ms: int | None = None
     """The time by the store's clock; None if it was not asked, or cannot tell."""
+
+
+def judged(view: LogView, store_ms: Callable[[], int | None]) -> list[Trouble]:
+    """As `troubles_of`; the store is asked for its time where this machine's clock may be wrong.
+
+    That is so if the log's time is ahead of it, or if something is late and nothing was written for as long.
+    """
+    state, now_ms = view.state, view.now_ms
+    limit_ms = setting(state, "entry.timestamp.after.max.ms")
+    if is_ahead(state, now_ms):
+        return troubles_of(view._replace(store_ms=store_ms()))
+    troubles = troubles_of(view)
+    if now_ms - state.timestamp_ms <= limit_ms or all(trouble.level == "note" for trouble in troubles):
+        return troubles
+    true_ms = store_ms()
+    if true_ms is None or now_ms - true_ms <= limit_ms:
+        return troubles
+    return [_of_fast_clock(now_ms - true_ms), *troubles_of(_at(view, true_ms))]
+
+
+def _at(view: LogView, true_ms: int) -> LogView:
+    """What was found, as it is by the true time."""
+    lead_ms = view.now_ms - true_ms
+    lags = [lag._replace(time_ms=lag.time_ms and max(lag.time_ms - lead_ms, 0)) for lag in view.lags]
+    members = [earlier(member, view.state, true_ms, lead_ms) for member in view.silent]
+    silent = [member for member in members if member is not None]
+    return view._replace(now_ms=true_ms, lags=lags, silent=silent)
+
+
+def _of_fast_clock(lead_ms: int) -> Trouble:
+    return Trouble(
+        "warning",
+        "clock",
+        f"this machine's clock is wrong: it is {age(lead_ms)} ahead of the store's, by which the ages below are",
+        "runbooks/clock-trouble.md",
+        (("clock", LOG),),
+        (),
+        "set this machine's clock, and change nothing from here before that: other commands take its time for true",
+    )
 
 
 def troubles_of(view: LogView) -> list[Trouble]:
@@ -118,12 +158,14 @@ def _publications(view: LogView) -> Iterator[Trouble]:
             (lag.time_ms or 0 for lag in view.lags if (lag.kind, lag.name) == ("publication", name)),
             default=0,
         )
-        newest = "none was published yet"
+        # Records may have times of long ago. A transaction that keeps some out of it is a trouble of its own.
         if publication.published is not None:
-            # Records may have times of long ago. A transaction that keeps some out of it is a trouble of its own.
             since_ms = view.now_ms - publication.published.timestamp_ms
-            behind_ms = min(behind_ms, since_ms)
             newest = f"the newest version is of {age(since_ms)} ago"
+        else:
+            since_ms = view.now_ms - _created_ms(view.state, name)
+            newest = "none was published yet"
+        behind_ms = min(behind_ms, since_ms)
         begun = publication.begun
         if begun is not None and view.now_ms - begun.timestamp_ms > UNFINISHED_MS:
             text = f"version {begun.sequence:,} of publication {name!r} was begun, and is not in all tables"
@@ -133,6 +175,14 @@ def _publications(view: LogView) -> Iterator[Trouble]:
             text = f"the tables of publication {name!r} are {age(behind_ms)} behind: {newest}"
             page = "runbooks/publication-behind.md"
             yield Trouble("warning", "publication behind", text, page, (look,), (publish,), about=name)
+
+
+def _created_ms(state: State, publication: str) -> int:
+    """When it was created, as long as the trail has that; 0 for one of long ago."""
+    events = [
+        event for event in state.trail if (event.what, event.name) == (PUBLICATION_CREATED, publication)
+    ]
+    return events[-1].timestamp_ms if events else 0
 
 
 def _clock(view: LogView) -> Iterator[Trouble]:

@@ -352,6 +352,9 @@ def test_what_is_in_the_way_is_refused():
         backed_up(log, repository, name="monday")
     with pytest.raises(ConfigError, match="cannot be named 'a/b'"):
         backed_up(log, repository, name="a/b")
+    with pytest.raises(ConfigError, match="cannot be named 'a/b'"):
+        backed_up(log, new := MemoryStore(), name="a/b")
+    assert [*new.list("")] == [], "what is refused writes nothing"
     photos = MemoryStore()
     photos.create("photos/one.jpg", b"x")
     with pytest.raises(NotALogError, match=r"not empty \(it holds 'photos/one\.jpg'\)"):

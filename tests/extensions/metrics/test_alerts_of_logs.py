@@ -290,11 +290,16 @@ def records_lost(world):
 
 
 def no_commits(world):
-    yield 10
-    producer = world.open_transaction()
     world.each_minute = lambda: None
+    patient = world.open_transaction(900_000)  # It waits for more to write, which is no trouble.
+    yield 14
+    producer = Producer(world.log, {"linger.ms": 3_600_000, "delivery.timeout.ms": 7_200_000})
+    world.stack.callback(close, producer)
+    register(producer, registry=world.registry)
+    producer.send("orders", b"x")
     yield 15
-    producer.commit_transaction()
+    producer.flush()
+    patient.commit_transaction()
     world.each_minute = world.send
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from spark_eos import Admin, Producer
@@ -22,6 +24,8 @@ from spark_eos.extensions.mirror.notes import (
     write_note,
 )
 from spark_eos.extensions.mirror.out.feed import Feed
+from spark_eos.extensions.mirror.out.opening import Opening
+from spark_eos.extensions.mirror.out.options import OutOptions
 from spark_eos.extensions.mirror.out.position import Head, Sent, parsed
 from spark_eos.extensions.mirror.out.translation import Brought, ahead, whole_offset
 from spark_eos.extensions.mirror.plan import begin
@@ -93,6 +97,20 @@ def test_a_mirror_that_was_taken_over_from_never_writes_again(log):
     check_not_taken_over(state, "another")
     with pytest.raises(ProducerFencedError, match="mirror out 'out' has taken over"):
         check_not_taken_over(state, "in")
+
+
+def test_a_second_mirror_that_reverses_the_same_one_makes_no_topic(log):
+    noted(log, Note("out", "cluster", "positions", "in"))
+    created = []
+    kafka = SimpleNamespace(
+        address="kafka:9092",
+        cluster_id=lambda: "cluster",
+        found=lambda _: None,
+        create=lambda *topic: created.append(topic),
+    )
+    with pytest.raises(InvalidRequestError, match="mirror out 'out' has taken over from mirror in 'in'"):
+        Opening(log, kafka, OutOptions("second", reverses="in")).open(None)
+    assert created == []
 
 
 def test_positions_are_read_as_they_were_written():

@@ -221,6 +221,18 @@ def test_errors_that_end_it(error, raised, match):
     assert source.closed
 
 
+def test_what_is_refused_changes_nothing():
+    """Not even the settings of the topic, which would be those of another one in Kafka."""
+    _, _, log = run(Listed([Message(0)]))
+    seq = log.follow().seq
+    source = Listed([Message(0)])
+    source.cluster_id = lambda: "other"
+    source.configs = lambda names: {name: {"retention.ms": "1000"} for name in names}
+    with pytest.raises(InvalidRequestError, match="is mirrored from the Kafka cluster cluster"):
+        run(source, log.store)
+    assert log.follow().seq == seq
+
+
 @pytest.mark.parametrize("name", ["_TRANSPORT", "UNKNOWN_TOPIC_OR_PART"])
 def test_errors_that_pass(name):
     done, _, log = run(Listed([Message(0), Message(1, Error(name)), Message(1)]))

@@ -18,7 +18,13 @@ from spark_eos.errors import StoreUnavailableError
 from spark_eos.extensions.ui.top.panes import MOST_ROWS, PANES, table
 from spark_eos.extensions.ui.top.view import Top
 from spark_eos.monitoring import Watch
-from spark_eos.protocol.actions import CommitMicroBatch, CommitOffsets, InitProducer
+from spark_eos.protocol.actions import (
+    CommitMicroBatch,
+    CommitOffsets,
+    InitProducer,
+    JoinGroup,
+    SyncGroup,
+)
 from spark_eos.protocol.types import PartitionOffset, SourceProgress
 from spark_eos.storage import MemoryStore
 from tests.log.fakes import FakeClock
@@ -84,6 +90,13 @@ def test_readers_by_name_and_by_partition(log):
         ("group", "slow", "orders", "1", "0"),
     ]
     assert [row[1] for row in rows(READERS, look, "name")] == ["quick", "slow"]
+
+
+def test_a_group_that_has_committed_nothing_is_not_at_0(log):
+    log.commit(lambda _: (JoinGroup("new", "a", ("orders",), ("range",), 45_000, None, "app"),))
+    log.commit(lambda _: (SyncGroup("new", "a", 1),))
+    new = rows(READERS, Watch(log).look())[-1]
+    assert new == ("group", "new", "2, 1 unknown", "-", "-", "-", "-", "0")
 
 
 def test_a_mirror_is_a_reader_of_which_its_last_commit_alone_is_known(log, clock):

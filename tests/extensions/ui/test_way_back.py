@@ -54,6 +54,25 @@ def test_a_filter_and_an_order_are_kept_for_a_reload_and_the_way_back(page):
     assert "orders" not in page.url  # What is searched for is in no address.
 
 
+def test_the_order_that_the_browser_makes_is_kept_where_a_filter_is(page):
+    from playwright.sync_api import expect
+
+    go(page, "#/storage")
+    column, head = page.locator("td[data-label=Meaning]"), page.locator("th[aria-sort]")
+    expect(column).to_have_count(4)
+    unsorted = column.all_inner_texts()
+    pressed(page, page.get_by_role("button", name="Meaning"))
+    expect(head).to_have_text("Meaning")
+    expect(column).to_have_text(sorted(unsorted))
+    assert unsorted != sorted(unsorted)
+    page.reload()
+    expect(column).to_have_text(sorted(unsorted))
+    expect(head).to_have_text("Meaning")
+    go(page, "#/topics")
+    page.go_back()
+    expect(column).to_have_text(sorted(unsorted))
+
+
 def test_records_that_were_read_are_read_again_at_the_same_place(page, log):
     from playwright.sync_api import expect
 

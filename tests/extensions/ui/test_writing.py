@@ -85,6 +85,26 @@ def test_a_group_is_reset_and_deleted(page, log, url):
     assert page.get_by_role("table").count() == 0
 
 
+def test_a_group_is_reset_to_a_time_as_the_page_shows_times(browser, log, url):
+    from playwright.sync_api import expect
+
+    Admin(log).alter_group_offsets("shipping", {TopicPartition("orders", 0): 5})
+    with opened(browser, f"{url}#/group/shipping", timezone_id="Asia/Kolkata") as page:
+        page.get_by_label("Time (UTC), offset or count").wait_for()
+        page.get_by_role("button", name="UTC", exact=True).press("Enter")
+        value = page.get_by_label("Time (Asia/Calcutta), offset or count")
+        value.fill("2026-05-29 01:56:40")
+        for way, text in (("time", "2026-05-28T20:26:40.000Z"), ("offset", "7")):
+            page.get_by_label("New offsets").select_option(way)
+            if way == "offset":
+                value.fill(text)
+            with page.expect_request("**/api/group-plan") as request:
+                page.get_by_role("button", name="Show what changes").press("Enter")
+            assert request.value.post_data_json["value"] == text
+        expect(page.get_by_role("table", name="Plan")).to_have_count(1)
+    Admin(log).delete_group("shipping")
+
+
 def test_a_member_is_removed(page, log, url):
     with Consumer(log, {"group.id": "readers", "client.id": "laptop"}) as consumer:
         consumer.subscribe(["orders"])

@@ -50,11 +50,11 @@ class Opening:
         """Fence all earlier processes, and read how far they came. None: none of them has sent anything."""
         self.cluster = self._target.cluster_id()
         note = note_of(self._log.follow(), self._options.name)
+        self._check_note(self._log.state)  # What is refused makes no topic of positions.
         positions_topic = self._positions_topic(note)
         self.positions_id = positions_topic.topic_id
         # Before `start` fences the mirror of this name: if that is another log's, this call refuses.
         self._read(waits=False)
-        self._check_note(self._log.state)
         producer.start()
         if self._positions_topic(note).topic_id != self.positions_id:
             raise self._positions_lost("deleted and created again")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from immutables import Map
 
 from spark_eos.errors import InvalidRequestError
@@ -11,13 +9,14 @@ from spark_eos.errors.counting import counted
 from spark_eos.extensions.ui.answers import points, spark
 from spark_eos.extensions.ui.areas.audit import shown
 from spark_eos.extensions.ui.areas.history import oldest_entry, shown_entries
-from spark_eos.extensions.ui.areas.troubles import commands, lags_now, troubles
+from spark_eos.extensions.ui.areas.troubles import commands, lags_now, silent_members, troubles
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Answer, Question, page
 from spark_eos.monitoring.lag import Lag, totals
+from spark_eos.monitoring.members import SilentMember
 from spark_eos.monitoring.places import consumer_groups
+from spark_eos.monitoring.troubles.trouble import age
 from spark_eos.protocol.state import Group, State
-from spark_eos.protocol.types import TopicPartition
 
 _MOST_MEMBERS = 200
 """Members of a group that are shown, by name."""
@@ -59,6 +58,7 @@ def groups(follower: Follower, question: Question) -> Answer:
             if kind_ == "group"
             else _read_partitions(state, name),
             "lag": lags[kind_].get(name),
+            "unknown": series.unknown.get(name, 0) if kind_ == "group" else 0,
             "spark": spark(series.lags(kind_, name)),
         }
 
@@ -78,13 +78,24 @@ def show_group(follower: Follower, question: Question) -> Answer:
             f"the log has no group {name!r}: it may have been deleted, or it has expired"
         )
     group = state.groups.get(name, Group())
+    silent = {member.member_id: member for member in silent_members(follower) if member.group == name}
     holders = {
         key: member.client_id or member.member_id for member in group.members.values() for key in member.held
     }
     names = {topic.topic_id: topic.name for topic in state.topics.values()}
     committed = state.offsets.get(name, Map())
     places = {*committed, *((names[key[0]], key[1]) for key in holders if key[0] in names)}
-    rows = [_place(state, place[0], place[1], committed.get(place), holders) for place in sorted(places)]
+    by_place = {(lag.topic, lag.partition): lag for lag in lags if lag.group == name}
+    rows = [
+        {
+            "topic": topic,
+            "partition": number,
+            "holder": holders.get((state.topics[topic].topic_id, number)),
+            "committed_ms": committed[topic, number].timestamp_ms if (topic, number) in committed else None,
+            **_place(by_place.get((topic, number))),
+        }
+        for topic, number in sorted(places)
+    ]
     if question.choice("sort", ("lag", "partition")) == "lag":
         rows.sort(key=lambda row: -(row["lag"] or 0))
     return {
@@ -103,7 +114,9 @@ def show_group(follower: Follower, question: Question) -> Answer:
                 "client": member.client_id,
                 "instance": member.instance_id,
                 "partitions": len(member.held),
-                "behind": member.generation != group.generation,
+                "state": _member_state(
+                    silent.get(member.member_id), is_behind=member.generation != group.generation
+                ),
             }
             for member in sorted(group.members.values())[:_MOST_MEMBERS]
         ],
@@ -120,17 +133,18 @@ def show_query(follower: Follower, question: Question) -> Answer:
     if query is None:
         raise InvalidRequestError(f"the log has no query {name!r}: it may have expired")
     producer = state.producer_of(name)
-    places = [at for source in query.sources for at in source.end_offsets]
+    by_place = {(lag.topic, lag.partition): lag for lag in lags if (lag.kind, lag.name) == ("query", name)}
     rows = [
         {
             "topic": at.topic,
             "partition": at.partition,
-            "committed": at.offset,
             "committed_ms": None,
             "holder": None,
-            **_lag(state, at.topic, at.partition, at.topic_id, at.offset),
+            **_place(by_place.get((at.topic, at.partition))),
+            "committed": at.offset,
         }
-        for at in places
+        for source in query.sources
+        for at in source.end_offsets
     ]
     if question.choice("sort", ("lag", "partition")) == "lag":
         rows.sort(key=lambda row: -(row["lag"] or 0))
@@ -245,23 +259,19 @@ def _read_partitions(state: State, query: str) -> int:
     return sum(len(source.end_offsets) for source in state.queries[query].sources)
 
 
-def _place(state: State, topic: str, number: int, committed: Any, holders: dict[Any, str]) -> Answer:
-    """A partition of a group: committed, end, lag, and the member that reads it."""
-    current_topic = state.topics.get(topic)
-    at = TopicPartition(topic, number)
-    holder = None if current_topic is None else holders.get((current_topic.topic_id, number))
-    row: Answer = {"topic": at.topic, "partition": at.partition, "holder": holder}
-    if committed is None:
-        return {**row, "committed": None, "committed_ms": None, "end": None, "lag": None, "gone": None}
-    lag = _lag(state, topic, number, committed.topic_id, committed.offset)
-    return {**row, "committed": committed.offset, "committed_ms": committed.timestamp_ms, **lag}
+def _member_state(silent: SilentMember | None, *, is_behind: bool) -> str:
+    if silent is None:
+        return "rebalancing" if is_behind else "in sync"
+    return "no sign of life" if silent.silent_ms is None else f"no sign of life for {age(silent.silent_ms)}"
 
 
-def _lag(state: State, topic: str, number: int, topic_id: str, offset: int) -> Answer:
-    """How far an offset is behind the last stable one, and what retention has deleted before it was read."""
-    current_topic = state.topics.get(topic)
-    part = state.partitions.get((topic_id, number))
-    if current_topic is None or current_topic.topic_id != topic_id or part is None:
-        return {"end": None, "lag": None, "gone": None}
-    end = part.last_stable_offset
-    return {"end": end, "lag": max(end - max(offset, part.start), 0), "gone": max(part.start - offset, 0)}
+def _place(lag: Lag | None) -> Answer:
+    """How far a reader is in a partition, as `eoslog lag` tells it; a query of which another one goes on is nowhere."""
+    if lag is None:
+        return {"committed": None, "end": None, "lag": None, "gone": None}
+    return {
+        "committed": lag.committed,
+        "end": lag.last_stable_offset,
+        "lag": lag.offsets,
+        "gone": None if lag.offsets is None else lag.lost,
+    }

@@ -20,9 +20,7 @@ def health(follower: Follower, _: Question) -> Answer:
     return {
         **job_of(follower).shown,
         "store": {
-            "problem": follower.error,
-            "read_ms": follower.read_ms,
-            "age_ms": follower.age_ms,
+            "readable": follower.error is None,
             "clock_problem": next(
                 (trouble.text for trouble in troubles(follower) if trouble.name == "clock"), None
             ),

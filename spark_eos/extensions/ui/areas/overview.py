@@ -35,21 +35,22 @@ def overview(follower: Follower, _: Question) -> Answer:
     """The log at a glance."""
     state, series, now_ms = follower.state, follower.series, follower.now_ms()
     started = [state.producers[producer_id].started_ms for producer_id in state.open_transactions]
-    totals, readers = series.totals.values(), consumer_groups(state)
+    totals = series.totals.values()
     return {
         **pulse(follower),
         "log_id": state.log_id,
         "partitions": sum(topic.partitions for topic in state.topics.values()),
         "offsets": sum(total.offsets for total in totals),
         "held": sum(total.held for total in totals),
-        "groups": len(readers),
+        "groups": len(consumer_groups(state)),
         "queries": len(state.queries),
         "publications": len(state.publications),
         "oldest_ms": max(now_ms - min(started), 0) if started else None,
         "rates": points(series.log_rates()),
         "entry_rates": spark(series.entry_rates()),
-        "lag": max((series.group_lags.get(group, 0) for group in readers), default=0),
-        "query_lag": max(series.query_lags.values(), default=0),
+        "lag": max(series.group_lags.values(), default=None),
+        "unknown": len(series.unknown),
+        "query_lag": max(series.query_lags.values(), default=None),
         "attention": _attention(follower, state),
         # As `eoslog status` says what it has not looked at: that is no trouble.
         "unverified": job_of(follower).shown.get("result") is None and noted_ms(state, VERIFY) is None,
@@ -59,8 +60,6 @@ def overview(follower: Follower, _: Question) -> Answer:
 def _attention(follower: Follower, state: State) -> list[Answer]:
     """What an operator should look at, the worst first; ``to`` is the view that shows more."""
     hints: list[Answer] = []
-    if follower.error is not None:
-        hints.append({"level": "bad", "text": follower.error, "to": "health"})
     shown = job_of(follower).shown
     result = shown.get("result")
     if result is not None and not result["sound"]:

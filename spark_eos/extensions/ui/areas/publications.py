@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spark_eos.extensions.ui.answers import settings
+from spark_eos.extensions.ui.areas.troubles import troubles
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Answer, Question, page
 from spark_eos.protocol.publication import Publication
@@ -12,6 +13,7 @@ def publications(follower: Follower, question: Question) -> Answer:
     """A page of the publications."""
     state = follower.state
     sorted_publications = [state.publications[name] for name in sorted(state.publications)]
+    unfinished = {trouble.about for trouble in troubles(follower) if trouble.name == "publication unfinished"}
 
     def row(publication: Publication) -> Answer:
         published = publication.published
@@ -38,7 +40,8 @@ def publications(follower: Follower, question: Question) -> Answer:
             "time": None if published is None else published.timestamp_ms,
             "entries_behind": None if published is None else state.seq - published.entry,
             "behind": max(behind, 0),
-            "unfinished": publication.begun is not None,
+            "begun": publication.begun is not None,
+            "unfinished": publication.name in unfinished,
         }
 
     return {

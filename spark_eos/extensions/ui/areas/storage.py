@@ -93,7 +93,8 @@ def _storage_by_topic(follower: Follower) -> dict[str, _TopicStorage]:
 
 def _debt(follower: Follower, state: State, held: dict[str, _TopicStorage]) -> list[Answer]:
     """What maintenance would do, each with whether it is more than usual, and what to run."""
-    behind = state.seq - (newest_snapshot(follower) or 0)
+    newest = newest_snapshot(follower)
+    behind = None if newest is None else state.seq - newest
     unsealed = sum(holding.unsealed for holding in held.values())
     small = sum(size.small for size in sizes(follower).values())
     has_many = any(trouble.name == "small batches" for trouble in troubles(follower))
@@ -101,7 +102,7 @@ def _debt(follower: Follower, state: State, held: dict[str, _TopicStorage]) -> l
         {
             "name": "Entries since the newest snapshot",
             "value": behind,
-            "high": behind > UNSEALED,
+            "high": behind is not None and behind > UNSEALED,
             "text": f"a snapshot is due each {state.snapshot_interval} entries; opening the log reads those after it",
             "cure": shlex.join(["eoslog", "maintain", follower.url]),
         },

@@ -9,12 +9,11 @@ from spark_eos.errors import EosLogError
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Answer
 from spark_eos.log import paths
-from spark_eos.log.timekeeping import is_ahead
 from spark_eos.monitoring.lag import Lag, lags_at
 from spark_eos.monitoring.members import SilentMember
 from spark_eos.monitoring.sizes import Size, Sizes
 from spark_eos.monitoring.status import silent_or_refused, space_troubles
-from spark_eos.monitoring.troubles.of_state import LogView, of_snapshots, troubles_of
+from spark_eos.monitoring.troubles.of_state import LogView, judged, of_snapshots
 from spark_eos.monitoring.troubles.trouble import LOG, Level, Trouble, worst_first
 from spark_eos.protocol.state import PartitionKey, State
 
@@ -93,6 +92,11 @@ def newest_snapshot(follower: Follower) -> int | None:
     return newest
 
 
+def silent_members(follower: Follower) -> tuple[SilentMember, ...]:
+    """Members without a sign of life, as far as that may be looked at."""
+    return _silent(follower)[0] or ()
+
+
 def as_found(trouble: Trouble, state: State) -> Answer:
     """As the first page lists it."""
     view = _VIEWS.get(trouble.name)
@@ -118,11 +122,13 @@ def _look(follower: Follower) -> list[Trouble]:
     state, lags = lags_now(follower)
     now_ms = follower.now_ms()
     small = {key: size.small for key, size in sizes(follower).items()}
-    store_ms = (
-        follower.remember("store time", follower.store_ms, for_s=60.0) if is_ahead(state, now_ms) else None
-    )
     silent, refused = _silent(follower)
-    log_troubles = troubles_of(LogView(state, now_ms, lags, small, silent or (), store_ms))
+
+    def store_ms() -> int | None:
+        time_ms: int | None = follower.remember("store time", follower.store_ms, for_s=60.0)
+        return time_ms
+
+    log_troubles = judged(LogView(state, now_ms, lags, small, silent or ()), store_ms)
     newest = newest_snapshot(follower)
     space = follower.remember(
         "space", lambda: space_troubles(follower.store, state, follower.space), for_s=_REQUESTS_FOR_S

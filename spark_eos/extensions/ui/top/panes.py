@@ -98,10 +98,12 @@ def _reader_cells(reader: Lag | LagTotal | _Elsewhere) -> tuple[str, ...]:
     if isinstance(reader, _Elsewhere):
         commit = NOTHING if reader.age_ms is None else f"{age_text(reader.age_ms)} ago"
         return ("elsewhere", reader.name, *reader.places, NOTHING, NOTHING, NOTHING, commit, NOTHING)
-    places = (
-        (reader.topic, f"{reader.partition:,}") if isinstance(reader, Lag) else (f"{reader.partitions:,}",)
-    )
-    offsets = NOTHING if reader.offsets is None else f"{reader.offsets:,}"
+    if isinstance(reader, Lag):
+        places: tuple[str, ...] = (reader.topic, f"{reader.partition:,}")
+    else:
+        unknown = f", {reader.unknown:,} unknown" if reader.unknown else ""
+        places = (f"{reader.partitions:,}{unknown}",)
+    offsets = NOTHING if reader.offsets is None or reader.is_unknown else f"{reader.offsets:,}"
     return (
         _KINDS[reader.kind],
         reader.name,

@@ -11,7 +11,7 @@ READERS = Columns(
         **READER,
         "KIND": "group, query (of Spark, with an eoslog sink), tables (a publication), or elsewhere: what reads "
         "outside of the log, such as a mirror of Kafka.",
-        "PARTS": "How many partitions it reads.",
+        "PARTS": "How many partitions it reads; unknown: in so many it has committed nothing, so its lag is not known.",
         **TOPIC,
         "PART": "The number of the partition, where readers are shown by partition.",
         **BEHIND,

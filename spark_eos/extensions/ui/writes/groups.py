@@ -143,7 +143,7 @@ def _way(question: Question) -> dict[str, Any]:
             return {"to_datetime": parse_time(value)}
         return {"to_offset" if way == "offset" else "shift_by": _whole_number(value)}
     except ValueError:
-        expected = "a time such as 2026-11-21T16:30 (UTC)" if way == "time" else "a whole number"
+        expected = "a time such as 2026-11-21T16:30" if way == "time" else "a whole number"
         raise InvalidRequestError(f"{value!r} is not {expected}") from None
 
 

@@ -20,6 +20,8 @@ from spark_eos.protocol.state import State
 from spark_eos.protocol.types import TrailNote
 
 MAX_TOPICS = 10_000
+PUBLICATION_CREATED = "publication created"
+"""What the trail says of it."""
 _LEGAL_NAME = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")
 _FORMAT = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _NUMERIC = re.compile(r"[0-9]{1,18}", re.ASCII)
@@ -120,7 +122,7 @@ declare(
     rule=create,
     check=_check_new,
     tell=lambda _before, _after, action, _writer: [
-        TrailNote("publication created", action.name, ", ".join(name for name, _ in action.topics))
+        TrailNote(PUBLICATION_CREATED, action.name, ", ".join(name for name, _ in action.topics))
     ],
 )
 

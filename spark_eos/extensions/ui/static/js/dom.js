@@ -1,15 +1,24 @@
-// Characters that show nothing, or turn the text around them: each is shown by its number.
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]|\p{Cs}/gu;
+// Characters that show nothing, or turn the text around them: each is shown by its number. Words that are written from
+// right to left are isolated: without that they would put the figures and names beside them into their own order.
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]|\p{Cs}/u;
+const RIGHT_TO_LEFT = "\\u0590-\\u061b\\u061d-\\u08ff\\ufb1d-\\ufdff\\ufe70-\\ufefe\\u{10800}-\\u{10fff}\\u{1e800}-\\u{1efff}";
+const SPECIAL = new RegExp(`(${HIDDEN.source})|[${RIGHT_TO_LEFT}](?:[ \\d.:_/-]*[${RIGHT_TO_LEFT}])*\\d*`, "gu");
 function visible(child) {
-  if (typeof child !== "string" || child.search(HIDDEN) < 0) return child;
+  if (typeof child !== "string" || child.search(SPECIAL) < 0) return child;
   const parts = [];
   let from = 0;
-  for (const found of child.matchAll(HIDDEN)) {
-    const name = `U+${found[0].codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
-    parts.push(child.slice(from, found.index), h("span", {class: "hidden-character", title: "a character that cannot be seen"}, name));
-    from = found.index + found[0].length;
+  for (const found of child.matchAll(SPECIAL)) {
+    const [text, hidden] = found;
+    parts.push(child.slice(from, found.index), hidden ? h("span", {class: "hidden-character", title: "a character that cannot be seen"},
+      `U+${hidden.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`) : isolated(text));
+    from = found.index + text.length;
   }
   return [...parts, child.slice(from)];
+}
+function isolated(text) {
+  const element = document.createElement("bdi");
+  element.textContent = text;
+  return element;
 }
 
 // Elements from values. Text is always a text node: nothing that a log holds becomes HTML.
@@ -46,7 +55,7 @@ const focusable = (root) => [...root.querySelectorAll("a, button, input, select,
 // columns: [label, row => content, "n" for numbers and "t" for times, the field of a row that it is sorted by, row => that value].
 // sort: what a server sorts, since it sends a page; without it the rows are all there.
 export function table(caption, columns, rows, sort) {
-  const name = caption.split(";")[0].replace(/[\d,.]+|s\b/g, ""), by = sort || byBrowser(`${location.hash} ${name}`);
+  const name = caption.split(";")[0].replace(/[\d,.]+|s\b/g, ""), by = sort || byBrowser(name);
   const heads = columns.map(([label, , kind, key]) => h("th", {role: "columnheader", scope: "col", class: kind}, key === undefined ? label
     : h("button", {type: "button", class: "sort", "data-key": `sort ${name} ${key}`, title: `Sort by ${label}`, onclick: () => { by.choose(key); arrange(); }}, label)));
   const lines = new Map(rows.map((row) => [row, h("tr", {role: "row"}, columns.map(([label, make, kind]) => h("td", {role: "cell", class: kind, "data-label": label}, make(row))))]));
@@ -78,9 +87,10 @@ function sorted(rows, column, turned) {
   return rows.map((row) => [row, value(row)]).sort(([, a], [, b]) => place(a) - place(b) || (a < b ? -1 : a > b ? 1 : 0) * sign).map(([row]) => row);
 }
 
-// Each table of a view keeps its order while its rows are made again.
-const orders = new Map();
-const byBrowser = (name) => ({now: () => orders.get(name) || {}, choose: (key) => orders.set(name, turn(orders.get(name), key))});
+// Each table of a view keeps its order while its rows are made again, and where the other choices of the view are kept.
+let orders = {}, keepOrders;
+export function useOrders(chosen, keep) { [orders, keepOrders] = [chosen, keep]; }
+const byBrowser = (name) => ({now: () => orders[name] || {}, choose(key) { orders[name] = turn(orders[name], key); keepOrders(); }});
 const turn = (now, key) => ({by: key, turned: now?.by === key && !now.turned});
 
 // A long text begins in its row, and opens there.

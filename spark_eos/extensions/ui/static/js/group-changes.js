@@ -1,6 +1,6 @@
 import {ask} from "./api.js";
 import {LOG, command} from "./commands.js";
-import {LOADING, counted, field, h, number, put, sentence, table} from "./dom.js";
+import {LOADING, counted, field, h, number, put, sentence, table, typedTime, zone} from "./dom.js";
 import {change, saying} from "./writing.js";
 
 const WAYS = [["earliest", "the earliest"], ["latest", "the latest"], ["time", "the first at a time"], ["offset", "an offset"], ["shift", "shifted by"]];
@@ -10,8 +10,11 @@ export function groupChanges(context) {
   const group = context.name;
   if (!context.session.writes) return h("p", {class: "soft"}, "This page only reads. To set offsets: ",
     ...command("groups", "reset-offsets", LOG, "--group", group, "--all-topics", "--to-earliest"), ", or start the page with --allow-writes.");
-  const said = saying(), plan = h("div", {});
-  const asked = () => ({group, places: form.elements.places.value, way: form.elements.way.value, value: form.elements.value.value});
+  const said = saying(), plan = h("div", {}), label = h("span", {});
+  const asked = () => {
+    const [places, way, value] = ["places", "way", "value"].map((name) => form.elements[name].value);
+    return {group, places, way, value: way === "time" ? typedTime(value) : value};
+  };
   async function show(event) {
     event.preventDefault();
     put(plan, LOADING);
@@ -29,7 +32,7 @@ export function groupChanges(context) {
   }
   const form = h("form", {class: "bar", onsubmit: show, oninput: () => put(plan)},
     field("New offsets", "way", {}, WAYS),
-    field("Time (UTC), offset or count", "value", {autocomplete: "off", placeholder: "2026-11-21T16:30, 42 or -10"}),
+    field(label, "value", {autocomplete: "off", placeholder: "2026-11-21T16:30, 42 or -10"}),
     field("Topics or partitions", "places", {autocomplete: "off", placeholder: "all; or orders bills:0,1"}),
     h("button", {type: "submit"}, "Show what changes"));
   const forget = h("button", {type: "button", class: "danger", onclick: () => change(said, context, {
@@ -41,6 +44,7 @@ export function groupChanges(context) {
     text: `Group ${group} and all its committed offsets are forgotten.`, done: () => { box.gone = true; put(box, said); }})}, "Delete group …");
   const box = h("section", {"aria-label": "Changes of this group"}, h("h2", {}, "Change"), said, form, plan, h("p", {class: "row"}, forget, drop));
   box.said = said;
+  box.show = () => put(label, `Time (${zone()}), offset or count`);
   return box;
 }
 

@@ -1,5 +1,5 @@
 import {begin, current, logOut} from "./api.js";
-import {LOADING, duration, h, isLocal, moment, number, put, sentence, setLocal} from "./dom.js";
+import {LOADING, duration, h, isLocal, moment, number, put, sentence, setLocal, useOrders} from "./dom.js";
 import * as operations from "./operations.js";
 import * as readers from "./readers.js";
 import * as topics from "./topics.js";
@@ -114,6 +114,7 @@ function route() {
   put(main, h("h1", {}, title), stale, body, loading);
   judge();
   const {asked, keep} = choosing(body);
+  useOrders(asked("orders", {}), keep);
   view = make(body, {name: rest[0], asked, keep, refresh: () => { keep(); update(); }, session: current.session});
   update();
 }

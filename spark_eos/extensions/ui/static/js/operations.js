@@ -8,15 +8,16 @@ import {UNKNOWN, confirmed} from "./writing.js";
 export function overview(root) {
   return {live: true, async update() {
     const one = await ask("overview");
-    put(root, h("h2", {}, "Needs attention"), one.attention.length
+    const unread = one.error && h("p", {}, "The log cannot be read now, for the reason above: what has become of it since is not known. ", h("a", {"data-key": "unread", href: "#/health"}, "Show health"));
+    put(root, h("h2", {}, "Needs attention"), unread, one.attention.length
       ? h("ul", {class: "attention"}, one.attention.map((found, at) => h("li", {class: found.level}, sentence(found.text), " ",
           h("a", {"data-key": `a${at}`, href: found.name ? address(found.to, found.name) : `#/${found.to}`}, `Show ${found.to}${found.name ? ` ${found.name}` : ""}`))))
-      : h("p", {class: "good"}, "Nothing was found."),
+      : unread ? null : h("p", {class: "good"}, "Nothing was found."),
     one.unverified ? h("p", {class: "soft"}, "Not looked at: whether a file is damaged or missing. ", h("a", {"data-key": "unverified", href: "#/health"}, "Show health")) : null,
     h("h2", {}, "The log"), tiles([["Newest entry", number(one.seq)], ["Topics", number(one.topics)], ["Partitions", number(one.partitions)],
       ["Offsets", number(one.offsets)], ["Offsets/s", number(one.rate)], ["Open transactions", number(one.open)],
       ["Oldest open", duration(one.oldest_ms)], ["Held back", number(one.held), one.held ? "warn" : ""],
-      ["Groups", number(one.groups)], ["Largest group lag", number(one.lag)], ["Queries", number(one.queries)],
+      ["Groups", number(one.groups)], ["Largest group lag", number(one.lag)], ...(one.unknown ? [["Groups with unknown lag", number(one.unknown), "warn"]] : []), ["Queries", number(one.queries)],
       ["Largest query lag", number(one.query_lag)], ["Publications", number(one.publications)]]),
     h("h2", {}, "Offsets per second"), chart(one.rates, "Offsets per second"),
     h("p", {class: "soft"}, `Time of the newest entry: ${moment(one.time)}; log ${one.log_id}`));
@@ -205,7 +206,7 @@ export function publications(root, context) {
     put(root, answer.total ? table("Publications", [["Name", (one) => one.name, "", "name"], ["Format", (one) => one.format, "", "format"],
       ["Topics", (one) => one.topics.map((at) => h("div", {}, `${at.topic}: version ${at.version ?? "none"}`))], ["Version", (one) => number(one.sequence), "n", "sequence"],
       ["Entry", (one) => number(one.entry), "n", "entry"], [inZone("Time"), (one) => time(one.time), "t", "time"], ["Offsets behind", (one) => number(one.behind), "n", "behind"],
-      ["State", (one) => one.unfinished ? h("span", {class: "warn"}, "a version is not finished") : "complete"]], answer.rows, byServer(asked, context.refresh)) : h("p", {}, "There are none."),
+      ["State", (one) => one.unfinished ? h("span", {class: "warn"}, "a version is not finished") : one.begun ? "a version is being made" : "complete"]], answer.rows, byServer(asked, context.refresh)) : h("p", {}, "There are none."),
     pager(answer, (first) => { asked.first = first; context.refresh(); }));
   }};
 }
@@ -222,9 +223,8 @@ export function health(root, context) {
   return {live: true, async update() {
     const job = await ask("health"), running = job.state === "running", result = job.result, {store} = job;
     start.textContent = running ? "Stop" : "Verify now";
-    put(state, store.problem
-      ? [h("p", {class: "error"}, sentence(store.problem)), h("p", {}, `It was read last at ${moment(store.read_ms)}, ${duration(store.age_ms)} before. All views show the log as it was then. Look at the store, the network and the rights of this page; it tries again by itself.`)]
-      : h("p", {class: "good"}, "The log can be read."),
+    put(state, store.readable ? h("p", {class: "good"}, "The log can be read.")
+      : h("p", {}, "The log cannot be read, for the reason above. Look at the store, the network and the rights of this page; it tries again by itself."),
     store.clock_problem ? h("p", {class: "warn"}, sentence(store.clock_problem)) : null);
     put(shown, h("p", {role: "status", class: result ? (result.sound ? "good" : "bad") : job.error ? "error" : ""},
       running ? job.progress : job.error || (result ? (result.sound ? (job.quick ? "All references are whole. The data was not read: a damaged file is found without “quick”." : "The log is sound.") : `Wrong: ${result.found.wrong}.`) : job.state === "stopped" ? "Stopped." : "Not verified yet.")),

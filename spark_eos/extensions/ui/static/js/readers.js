@@ -1,8 +1,11 @@
 import {ask} from "./api.js";
 import {typed} from "./commands.js";
-import {asking, byServer, chart, duration, field, folded, h, inZone, number, pager, put, sentence, size, spark, table, tiles, time, words} from "./dom.js";
+import {asking, byServer, chart, counted, duration, field, folded, h, inZone, number, pager, put, sentence, size, spark, table, tiles, time, words} from "./dom.js";
 import {groupChanges, removing} from "./group-changes.js";
 import {address} from "./topics.js";
+
+// Where nothing was committed it is not known, and is not 0.
+const lagText = ({lag, unknown}) => [lag === null && unknown ? null : number(lag), unknown ? `unknown in ${counted(unknown, "partition")}` : null].filter(Boolean).join(", ");
 
 export function groups(root, context) {
   const asked = context.asked("groups", {filter: "", kind: "all", sort: "lag", first: 0});
@@ -16,7 +19,7 @@ export function groups(root, context) {
       ["Kind", (one) => one.kind], ["State", (one) => words(one.state)],
       ["Members", (one) => number(one.members), "n"], ["Partitions", (one) => number(one.partitions), "n"],
       [inZone("Last commit"), (one) => time(one.last_ms), "t"],
-      ["Lag in offsets", (one) => number(one.lag), "n", "lag"], ["Over time", (one) => spark(one.spark, "Lag")],
+      ["Lag in offsets", lagText, "n", "lag"], ["Over time", (one) => spark(one.spark, "Lag")],
     ], answer.rows, byServer(asked, context.refresh)), pager(answer, (first) => { asked.first = first; context.refresh(); }));
   }};
 }
@@ -30,6 +33,7 @@ const detail = (kind) => (root, context) => {
   return {live: true, async update() {
     if (changes?.gone) { put(shown); return; }
     const answer = await ask(kind, asked);
+    changes?.show?.();
     put(shown, tiles([["Kind", answer.kind], ["State", words(answer.state)], ["Lag in offsets", number(answer.lag)],
       ...(answer.behind ? [["Behind in time", duration(answer.behind.time_ms)], ["Behind in records", (answer.behind.exact ? "" : "about ") + number(answer.behind.records)],
         ["Behind in bytes", size(answer.behind.bytes)], ...(answer.behind.unknown ? [["Partitions with unknown lag", number(answer.behind.unknown), "warn"]] : [])] : []),
@@ -38,7 +42,7 @@ const detail = (kind) => (root, context) => {
       (one.commands || []).map((text) => h("div", {}, typed(text))), one.to ? h("a", {href: `#/${one.to}`, "data-key": `c${at}`}, `Show ${one.to}`) : null)))] : null,
     h("h2", {}, "Lag over time"), chart(answer.over_time, "Lag in offsets"),
     answer.members.length ? table(answer.members_total > answer.members.length ? `The first ${number(answer.members.length)} of ${number(answer.members_total)} members` : "Members", [["Member", (one) => folded(one.member, `m ${one.member}`), "", "member"], ["Client", (one) => folded(one.client, `c ${one.member}`), "", "client"],
-      ["Partitions", (one) => number(one.partitions), "n", "partitions"], ["State", (one) => one.behind ? "rebalancing" : "in sync", "", "state", (one) => one.behind ? "rebalancing" : "in sync"],
+      ["Partitions", (one) => number(one.partitions), "n", "partitions"], ["State", (one) => one.state, "", "state"],
       ...(remove ? [["Remove", (one) => remove(one)]] : [])], answer.members) : null,
     h("h2", {}, "Partitions"), table("Committed offsets and lag", [
       ["Topic", (one) => h("a", {href: address("topic", one.topic), "data-key": `${one.topic}/${one.partition}`}, one.topic)],
