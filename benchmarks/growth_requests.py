@@ -64,7 +64,7 @@ def timed(work: Callable[[], T]) -> tuple[float, T]:
 def positions(count: int, offset: int) -> SourceOffset:
     """All partitions at one offset, as the source says it."""
     at = {TopicPartition("t", part): offset for part in range(count)}
-    return SourceOffset("log", {"t": "t-id"}, at, dict.fromkeys(at, 0))
+    return SourceOffset("log", {"t": "t-id"}, at, dict.fromkeys(at, 0), "earliest")
 
 
 def micro_batch(count: int, number: int) -> MicroBatch:

@@ -129,7 +129,8 @@ def _queries(size: int) -> Store:
     for numbers in _portions(size):
         for number in numbers:
             at = {TopicPartition(_TOPIC, part): 0 for part in range(_READ)}
-            text = json.dumps(SourceOffset(log_id, {_TOPIC: _ID}, at, dict.fromkeys(at, 0)).to_json_dict())
+            offset = SourceOffset(log_id, {_TOPIC: _ID}, at, dict.fromkeys(at, 0), "earliest")
+            text = json.dumps(offset.to_json_dict())
             sources = source_progress(
                 [SourceRange(None, None, text)], log_id=log_id, group=None, default_group="g"
             )

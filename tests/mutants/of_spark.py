@@ -216,7 +216,7 @@ MUTANTS = (
     Mutant(
         "changed-start-is-ignored",
         _CONTINUITY,
-        "    if None not in (options.starting_option, offset.begins) and",
+        "    if options.starting_option is not None and",
         "    if False and",
         "another startingOffsets on restart has no effect",
         _OF_CONTINUITY,
