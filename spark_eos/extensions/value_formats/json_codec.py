@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +15,9 @@ from spark_eos.extensions.value_formats.settings import ValueSettings
 from spark_eos.log.values.codec import ColumnEncoder, ValueCodec
 from spark_eos.log.values.json_values import WrittenFloat, dumps, loads, to_column
 from spark_eos.log.values.problems import Problems, without
+
+if TYPE_CHECKING:
+    from spark_eos.extensions.value_formats.json_schema import Required
 
 _NOT_BY_ARROW = r"[\n\r]|[:,\[]\s*-?(?:NaN|Inf)|[0-9]{200}|[eE][+]?0*[1-9][0-9]{2}"
 """What Arrow reads otherwise: NaN and the infinities are numbers there, and a number that is too large is infinite."""
@@ -88,19 +91,22 @@ class JsonCodec(ValueCodec):
         if self.settings.schema:
             self._check_columns(columns)
         names, is_object, required = columns.names, self._is_object, self._required()
-        plain = [_plain(field.type) for field in columns]
+        plain = [_plain(field.type, required.of(field.name)) for field in columns]
 
         def encode(batch: pa.RecordBatch) -> tuple[pa.Array, Problems]:
             problems = Problems()
             out: list[bytes | None] = []
             lists = [
-                _python_values(column, convert) for column, convert in zip(batch.columns, plain, strict=True)
+                _python_values(*column, problems) for column in zip(names, batch.columns, plain, strict=True)
             ]
             for row, cells in enumerate(zip(*lists, strict=True)):
+                if row in problems.reasons:
+                    out.append(None)
+                    continue
                 value: Any = {
                     name: cell
                     for name, cell in zip(names, cells, strict=True)
-                    if cell is not None or name in required
+                    if cell is not None or name in required.names
                 }
                 try:
                     out.append(self.encode(value if is_object else cells[0]))
@@ -120,12 +126,10 @@ class JsonCodec(ValueCodec):
 
         return is_object(self.settings.schema)
 
-    def _required(self) -> frozenset[str]:
-        if not self.settings.schema:
-            return frozenset()
-        from spark_eos.extensions.value_formats.json_schema import is_required
+    def _required(self) -> Required:
+        from spark_eos.extensions.value_formats.json_schema import Required, required_of
 
-        return is_required(self.settings.schema)
+        return required_of(self.settings.schema) if self.settings.schema else Required()
 
     def written_json(self, data: bytes) -> bytes | None:
         return self._body(data)
@@ -219,17 +223,20 @@ def _struct(rows: list[Any], type_: pa.DataType, problems: Problems) -> pa.Struc
         return pa.concat_arrays(parts)
 
 
-def _plain(type_: pa.DataType) -> Callable[[Any], Any] | None:
-    """What turns Python's value of a column into one for JSON where `dumps` does not; None: nothing does."""
+def _plain(type_: pa.DataType, required: Required) -> Callable[[Any], Any] | None:
+    """What turns Python's value of a column into one for JSON where `dumps` does not; None: nothing does.
+
+    ``required`` are the properties that are null and not left out.
+    """
     types = pa.types
     if types.is_map(type_):
-        inner = _plain(type_.item_type)
+        inner = _plain(type_.item_type, required.of("value"))
         return lambda value: {
             str(key): element if inner is None or element is None else inner(element)
             for key, element in value
         }
     if types.is_list(type_):
-        item = _plain(type_.value_type)
+        item = _plain(type_.value_type, required.of("element"))
         return (
             None
             if item is None
@@ -237,20 +244,32 @@ def _plain(type_: pa.DataType) -> Callable[[Any], Any] | None:
         )
     if types.is_struct(type_):
         parts = {
-            type_.field(place).name: _plain(type_.field(place).type) for place in range(type_.num_fields)
+            field.name: _plain(field.type, required.of(field.name))
+            for field in map(type_.field, range(type_.num_fields))
         }
 
         def struct(value: dict[str, Any]) -> dict[str, Any]:
             return {
-                name: element if (convert := parts[name]) is None else convert(element)
+                name: element if element is None or (convert := parts[name]) is None else convert(element)
                 for name, element in value.items()
-                if element is not None
+                if element is not None or name in required.names
             }
 
         return struct
     return None
 
 
-def _python_values(column: pa.Array, convert: Callable[[Any], Any] | None) -> list[Any]:
-    values = column.to_pylist()
+def _python_values(
+    name: str, column: pa.Array, convert: Callable[[Any], Any] | None, problems: Problems
+) -> list[Any]:
+    try:
+        values = column.to_pylist()
+    except (ValueError, OverflowError):  # Python has no times before the year 1, and after 9999.
+        values = []
+        for row, scalar in enumerate(column):
+            try:
+                values.append(scalar.as_py())
+            except (ValueError, OverflowError) as error:
+                values.append(None)
+                problems.add([row], f"column {name}: {error}")
     return values if convert is None else [None if value is None else convert(value) for value in values]

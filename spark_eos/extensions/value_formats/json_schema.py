@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -24,6 +25,17 @@ _SIMPLE: dict[str, pa.DataType] = {
 _FORMATS: dict[str, pa.DataType] = {"date": pa.date32(), "date-time": pa.timestamp("us", "UTC")}
 
 _RAW = "Read the topic with row.format=kafka, and its values with from_json"
+
+
+class Required(NamedTuple):
+    """Of an object the names that must be there, and those of its parts; arrays have ``element``, maps ``value``."""
+
+    names: frozenset[str] = frozenset()
+    parts: Mapping[str, Required] = MappingProxyType({})
+
+    def of(self, name: str) -> Required:
+        """Those of a part."""
+        return self.parts.get(name, Required())
 
 
 def check_schema(text: str) -> None:
@@ -90,10 +102,10 @@ def is_object(text: str) -> bool:
 
 
 @lru_cache(maxsize=64)
-def is_required(text: str) -> frozenset[str]:
-    """The properties of the object that must be there, and so are written as null and not left out."""
+def required_of(text: str) -> Required:
+    """The properties that must be there, and so are written as null and not left out. Raises as `schema_fields`."""
     columns = _Columns(_loads(text))
-    return frozenset(columns.resolved(columns.schema, "value", ()).get("required") or ())
+    return columns.required(columns.schema, "value", ())
 
 
 def _loads(text: str) -> dict[str, Any]:
@@ -184,6 +196,17 @@ class _Columns:
             value = pa.field("value", self.type(schema["additionalProperties"], f"{path}.value", around))
             return pa.map_(pa.field("key", pa.string(), nullable=False), value)
         raise SchemaMismatchError(f"property {path!r} is of type {kind} and does not say of what. {_RAW}")
+
+    def required(self, part: Any, path: str, around: tuple[str, ...]) -> Required:
+        """The properties that a part requires, as deep as its column goes."""
+        schema = self.resolved(part, path, around)
+        around = schema.get("$seen", around)
+        inner = {**(schema.get("properties") or {})}
+        if not inner:
+            items = {"element": schema.get("items"), "value": schema.get("additionalProperties")}
+            inner = {name: item for name, item in items.items() if isinstance(item, dict)}
+        parts = {name: self.required(below, f"{path}.{name}", around) for name, below in inner.items()}
+        return Required(frozenset(schema.get("required") or ()), parts)
 
     def _at(self, pointer: str, path: str) -> Any:
         node: Any = self.schema

@@ -14,7 +14,7 @@ import pytest
 from spark_eos.errors import ConfigError, SchemaMismatchError
 from spark_eos.extensions.value_formats import json_codec
 from spark_eos.extensions.value_formats.formats import codec_for
-from spark_eos.extensions.value_formats.json_schema import is_required, schema_fields
+from spark_eos.extensions.value_formats.json_schema import required_of, schema_fields
 from spark_eos.extensions.value_formats.settings import ValueSettings
 
 PERSON = {
@@ -113,6 +113,37 @@ def test_rows_that_the_schema_refuses():
         codec(PERSON).encode({"name": "a", "age": "old"})
     with pytest.raises(SchemaMismatchError, match="column 'Age' is no property"):
         codec(PERSON).encoder(pa.schema([("Age", pa.int64())]))
+
+
+def test_what_is_required_is_null_at_any_depth():
+    place = {
+        "type": "object",
+        "properties": {"x": {"type": ["integer", "null"]}, "y": {"type": "integer"}},
+        "required": ["x"],
+    }
+    schema = {
+        "type": "object",
+        "properties": {
+            "here": place,
+            "all": {"type": "array", "items": place},
+            "named": {"type": "object", "additionalProperties": {"$ref": "#/definitions/Place"}},
+        },
+        "definitions": {"Place": place},
+    }
+    empty = {"x": None, "y": None}
+    row = {"here": empty, "all": [empty], "named": [("a", empty)]}
+    batch = pa.RecordBatch.from_pylist([row], schema=pa.schema(schema_fields(json.dumps(schema))))
+    values, problems = codec(schema).encoder(batch.schema)(batch)
+    assert not problems
+    assert values.to_pylist() == [b'{"here":{"x":null},"all":[{"x":null}],"named":{"a":{"x":null}}}']
+
+
+def test_a_date_that_python_has_not_is_a_problem_of_its_row_alone():
+    days = pa.array([0, 4_000_000, 1], pa.int32()).cast(pa.date32())
+    batch = pa.record_batch({"day": days})
+    values, problems = codec().encoder(batch.schema)(batch)
+    assert values.to_pylist() == [b'{"day":"1970-01-01"}', None, b'{"day":"1970-01-02"}']
+    assert problems.reasons == {1: "column day: date value out of range"}
 
 
 def values_of(dice):
@@ -320,7 +351,7 @@ def test_properties_beside_the_only_choice_are_columns_too(word, choice, names):
     assert [field.name for field in schema_fields(json.dumps(schema))] == names
     inner = {"properties": {"x": schema}, "definitions": {"Base": base}}
     assert [field.name for field in schema_fields(json.dumps(inner))[0].type] == names
-    assert "a" in is_required(json.dumps(schema))
+    assert "a" in required_of(json.dumps(schema)).names
 
 
 def test_schemas_that_cannot_be_checked():
