@@ -28,7 +28,7 @@ _RAW = "Read the topic with row.format=kafka, and its values with from_json"
 
 
 class Required(NamedTuple):
-    """Of an object the names that must be there, and those of its parts; of arrays and maps ``element`` and ``value``."""
+    """Of an object the names that must be there, and those of its parts; arrays have ``element``, maps ``value``."""
 
     names: frozenset[str] = frozenset()
     parts: Mapping[str, Required] = MappingProxyType({})
@@ -204,8 +204,8 @@ class _Columns:
         inner = {**(schema.get("properties") or {})}
         if not inner:
             items = {"element": schema.get("items"), "value": schema.get("additionalProperties")}
-            inner = {name: one for name, one in items.items() if isinstance(one, dict)}
-        parts = {name: self.required(one, f"{path}.{name}", around) for name, one in inner.items()}
+            inner = {name: item for name, item in items.items() if isinstance(item, dict)}
+        parts = {name: self.required(below, f"{path}.{name}", around) for name, below in inner.items()}
         return Required(frozenset(schema.get("required") or ()), parts)
 
     def _at(self, pointer: str, path: str) -> Any:
