@@ -465,6 +465,22 @@ MUTANTS = (
         _OF_HORIZON,
     ),
     Mutant(
+        "marks-of-transactions-are-compacted",
+        "spark_eos/log/time_travel.py",
+        "    return now == _count(log.store, past.state.topics[at.topic], rows_then)\n",
+        "    return False\n",
+        "a topic that was written in transactions is not read as of an entry before it was rolled",
+        ("tests/maintenance/test_rolling.py", "-k", "as_it_was"),
+    ),
+    Mutant(
+        "snapshots-of-a-wrong-clock-end-the-search",
+        "spark_eos/log/time_travel.py",
+        "        if snapshot.time_resets == newest.time_resets:",
+        "        if True:",
+        "a read as of a moment shows the log as it was before a wrong clock had driven it ahead",
+        ("tests/log/test_timekeeping.py", "-k", "stretch"),
+    ),
+    Mutant(
         "retirement-not-looked-at",
         _MAINTENANCE,
         "            self._check()\n        except DivergedLogError as error:\n            raise",
