@@ -249,7 +249,8 @@ def test_what_a_successor_asks_for(store):
     log = new(store)
     with Producer(log) as producer:
         producer.send("t", b"more", partition=0)
-    Admin(log).alter_group_offsets("g", {AT: 2})
+    with consumer(store) as other:
+        other.commit({AT: 2})
     store.now += TIMEOUT_MS / 1000
     with consumer(store) as successor:
         assert successor.committed([AT]) == {AT: OffsetAndMetadata(2)}
