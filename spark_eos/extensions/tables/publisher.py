@@ -15,6 +15,7 @@ the only truth, and after a crash anywhere the tables are as if there had been n
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -49,6 +50,8 @@ _ATTEMPTS = 20
 """A plan that was outrun by another process is made again so often; a table that was changed is looked at so often."""
 
 Tell = Callable[[str], None]
+
+_LOG = logging.getLogger(__name__)
 
 
 class Published(NamedTuple):
@@ -320,8 +323,7 @@ class Publisher:
             try:
                 head = target.current()
             except TableDamagedError as error:
-                self._tell(f"{error}: it is published again as a whole")
-                self._remove(target)
+                self._remove(target, str(error))
                 head = None
             if head is not None and head.stamp == stamp and not (rebuild and reason is None):
                 return head
@@ -337,7 +339,7 @@ class Publisher:
                 if head is None and isinstance(reason, TableDamagedError):
                     raise  # Of a table that was removed just now.
                 reason = error
-                self._remove(target)
+                self._remove(target, str(error))
         raise TableChangedError(f"{target.place}: tried {_ATTEMPTS} times, at last: {reason}") from reason
 
     def _usable(
@@ -353,13 +355,15 @@ class Publisher:
         before = publication.published
         if rebuild or before is None or old != self._contents.stamp(publication, before, stamp.topic):
             # One from a backup, or of a log from a backup: its files need not be the log's.
-            self._remove(target)
+            self._remove(target, "" if rebuild else f"{target.place} is not as it was published")
             return None
         return head
 
-    def _remove(self, target: Target) -> None:
-        """Remove a table, if this publisher may still write."""
+    def _remove(self, target: Target, why: str) -> None:
+        """Remove a table, if this publisher may still write. What nobody has asked for is said, with the reason."""
         self._take_over()
+        if why:
+            _LOG.warning("%s: it is published again as a whole, and its earlier versions are gone", why)
         target.drop()
 
 

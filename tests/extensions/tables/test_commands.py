@@ -34,6 +34,22 @@ def json_lines(capsys, *arguments):
     return [json.loads(line) for line in run(capsys, *arguments, "--json").out.splitlines()]
 
 
+def test_a_table_that_another_program_has_changed_is_not_made_again_in_silence(world, capsys, caplog):
+    """Its earlier versions are gone by that. What is asked for is no surprise."""
+    run(capsys, "tables", "create", world.url, "--name", "p", "--topic", "events")
+    world.write(2)
+    run(capsys, "tables", "publish", world.url, "--name", "p")
+    run(capsys, "tables", "publish", world.url, "--name", "p", "--rebuild")
+    assert caplog.messages == []
+    (table,) = json_lines(capsys, "tables", "list", world.url)
+    DeltaTable(table["location"]).delete()
+    run(capsys, "tables", "publish", world.url, "--name", "p")
+    (said,) = caplog.messages
+    assert "another program" in said
+    assert said.endswith("it is published again as a whole, and its earlier versions are gone")
+    assert DeltaTable(table["location"]).to_pyarrow_table().num_rows == 4
+
+
 def test_from_a_topic_to_a_version_and_back(world, capsys):
     made = run(
         capsys,
