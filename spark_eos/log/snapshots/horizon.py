@@ -89,7 +89,9 @@ class Horizon:
         begun = before_open(state)
         seqs = sorted(snapshots)
         newest = seqs[-1] if seqs else NOWHERE
-        self._times = {seq: time for seq, time in self._times.items() if seq > newest or seq in seqs}
+        # Another thread may add one meanwhile (`saw`).
+        times = [*self._times.items()]
+        self._times = {seq: time for seq, time in times if seq > newest or seq in seqs}
         candidates = [seq for seq in seqs if seq <= (state.seq if begun is None else begun)]
         # Whole milliseconds: what seems to be n old may be almost n + 1.
         limit_ms = state.timestamp_ms - setting(state, "metadata.max.retention.ms") + 1
