@@ -12,6 +12,7 @@ import pytest
 import typer
 import yaml
 
+from spark_eos import Admin, TopicPartition
 from spark_eos.cli.command import app, main
 from spark_eos.extensions.metrics.metric import LABELS, Kind
 from spark_eos.extensions.metrics.table import METRICS
@@ -210,6 +211,7 @@ WRITING = {
 def world(tmp_path_factory):
     url = str(tmp_path_factory.mktemp("runbooks") / "log")
     with one_of_everything(url):
+        Admin(url).alter_group_offsets("stopped", {TopicPartition("orders", 0): 0})
         yield url
 
 
@@ -227,7 +229,7 @@ def test_the_commands_of_the_runbooks_work(command, world, capsys, monkeypatch):
     assert program == "eoslog"
     assert "LOG" in arguments
     # Offsets are reset for a group whose consumers have stopped.
-    values = {**VALUES, "LOG": world, **({"GROUP": "tellers"} if "reset-offsets" in arguments else {})}
+    values = {**VALUES, "LOG": world, **({"GROUP": "stopped"} if "reset-offsets" in arguments else {})}
     assert main([values.get(word, word).replace("TOPIC:", "orders:") for word in arguments]) == 0
     assert capsys.readouterr().out
 
