@@ -126,8 +126,8 @@ MUTANTS = (
     Mutant(
         "paused-publisher-removes-the-table",
         _PUBLISHER,
-        '        """Remove a table, if this publisher may still write."""\n        self._take_over()\n',
-        '        """Remove a table, if this publisher may still write."""\n',
+        "        self._take_over()\n        if why:\n",
+        "        if why:\n",
         "a publisher that was paused removes the tables of the one after it",
         _OF_PUBLISHER,
     ),

@@ -360,7 +360,7 @@ class Publisher:
         return head
 
     def _remove(self, target: Target, why: str) -> None:
-        """Remove a table, if this publisher may still write. What nobody has asked for is said, with the reason."""
+        """Remove a table, if this publisher may still write. With a reason it warns: earlier versions are gone then."""
         self._take_over()
         if why:
             _LOG.warning("%s: it is published again as a whole, and its earlier versions are gone", why)
