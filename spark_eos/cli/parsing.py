@@ -187,7 +187,9 @@ class Commands(TyperGroup):
         ]
         verbs = [path for path, text in helps if name == text.partition(" ")[0].lower()]
         # What has happened is in a list: `fencings` is none of the verb `fence`.
-        paths += verbs or [path for path, text in helps if stems and stems <= _stems(text.partition(":")[2])]
+        paths += verbs or [
+            path for path, text in helps if stems and stems in map(_stems, text.partition(": ")[2].split(","))
+        ]
         if paths:
             return f"there is {', '.join(' '.join(['eoslog', *path]) for path in paths[:_MOST_HINTS])}"
         return suggestion(name, self.commands) if nearest(name, self.commands) else None
