@@ -523,8 +523,8 @@ MUTANTS = (
     Mutant(
         "sent-after-the-end",
         "spark_eos/clients/producer/base.py",
-        "        self._ends, self._memory_bytes = True, 0\n",
-        "        self._ends = True\n",
+        "if threaded and not self._ends else 0\n",
+        "if threaded else 0\n",
         "what a handler sends after the last flush is lost",
         _OF_THE_END,
     ),
