@@ -141,7 +141,7 @@ def test_a_listener_without_methods_is_refused(world):
 
 
 def test_coroutine_functions_are_refused(world):
-    """They were called, and nobody awaited what they returned."""
+    """A thread calls them, and no event loop runs what they return: they would do nothing, in silence."""
 
     class Awaited:
         async def on_partitions_revoked(self, partitions):

@@ -364,42 +364,50 @@ def test_a_decision_in_doubt_is_only_repeated(world):
     assert world.seen("orders") == world.seen("payments") == ["a"]
 
 
-@pytest.mark.parametrize("alone", [0, 1])
-def test_a_commit_in_doubt_of_the_only_log_is_only_repeated(world, alone):
-    """To abort it, and to do its work again, would do it twice."""
-    name = [*world.urls][alone]
-    logs = [world.log(one, Lossy) for one in world.urls]
+@pytest.fixture(params=[0, 1], ids=["the decider", "a follower"])
+def only(world, request):
+    """A transaction in which one log alone has a record; the group, the name of this log, and its store."""
+    logs = [world.log(name, Lossy) for name in world.urls]
     group = MultiLogProducer(*(Producer(log, {"transactional.id": "shop"}) for log in logs))
     group.init_transactions()
     group.begin_transaction()
-    members(group)[alone].send(name, "a")
-    logs[alone].store.refuses = ("none",)
+    name = [*world.urls][request.param]
+    members(group)[request.param].send(name, "a")
+    return group, name, logs[request.param].store
+
+
+def test_a_commit_in_doubt_of_the_only_log_is_only_repeated(world, only):
+    """To abort it, and to do its work again, would do it twice."""
+    group, name, store = only
+    store.refuses = ("none",)
     for _ in range(2):
         with pytest.raises(CommitOutcomeUnknownError):
             group.commit_transaction()
         with pytest.raises(IllegalStateError, match="only commit_transaction is allowed"):
             group.abort_transaction()
-    logs[alone].store.refuses = ()
+    store.refuses = ()
     group.commit_transaction()
     with group.transaction():
         send(group, "b")
     assert world.seen(name) == ["a", "b"]
 
 
-@pytest.mark.parametrize("alone", [0, 1])
-def test_a_commit_of_the_only_log_that_was_not_done_may_be_repeated(world, alone):
-    name = [*world.urls][alone]
-    logs = [world.log(one, Lossy) for one in world.urls]
-    group = MultiLogProducer(*(Producer(log, {"transactional.id": "shop"}) for log in logs))
-    group.init_transactions()
-    group.begin_transaction()
-    members(group)[alone].send(name, "a")
-    logs[alone].store.refuses = ("create",)
+def test_a_commit_of_the_only_log_that_was_not_done_may_be_repeated(world, only):
+    group, name, store = only
+    store.refuses = ("create",)
     with pytest.raises(StoreUnavailableError):
         group.commit_transaction()
-    logs[alone].store.refuses = ()
+    store.refuses = ()
     group.commit_transaction()
     assert world.seen(name) == ["a"]
+
+
+def test_behind_a_commit_of_the_only_log_all_transactions_have_ended(only):
+    group, _, _ = only
+    group.commit_transaction()
+    for producer, name in zip(members(group), ("orders", "payments"), strict=True):
+        with pytest.raises(IllegalStateError, match="begin_transaction is allowed"):
+            producer.send(name, "between two transactions")
 
 
 def test_deciders_may_cross(world):

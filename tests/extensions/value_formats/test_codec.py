@@ -231,6 +231,7 @@ SMALL_DECIMAL = {
         ("int", -(2**31) - 1, "more than 32 bits"),
         ({"type": "int", "logicalType": "date"}, 2**31, "more than 32 bits"),
         (["null", "int"], 2**31, "more than 32 bits"),
+        (["null", "int"], ("int", 2**31), "more than 32 bits"),
         ("long", 2**63, "more than 64 bits"),
         ("long", 2.5, "field f: 2.5 is no whole number"),
         ("int", Decimal("2.5"), "is no whole number"),
