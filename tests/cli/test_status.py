@@ -258,7 +258,9 @@ def test_a_machine_whose_clock_is_ahead_calls_nobody_late(clock):
     log.commit(lambda _: (JoinGroup("g", "m", ("empty",), ("range",), 45_000),))
     store.overwrite(heartbeat_name("g", "m"), b"1 %d" % clock.now_ms())
     send(log)
-    Admin(log).alter_group_offsets("late", {TopicPartition("orders", 0): 0})
+    with Producer(log) as other:
+        other.send("orders", b"x", partition=1)
+    Admin(log).alter_group_offsets("late", {TopicPartition("orders", 1): 0})
     store.asked = 0
     assert levels(status_of(store, clock=clock)) == []
     assert store.asked == 0
@@ -269,7 +271,7 @@ def test_a_machine_whose_clock_is_ahead_calls_nobody_late(clock):
     assert one.text.startswith("this machine's clock is wrong: it is 2 d ahead of the store's")
     clock.now += 48 * HOUR_S  # And of what is late it says so.
     names = {trouble.name for trouble in status_of(store, clock=fast).troubles}
-    assert names == {"hanging transaction", "silent member"}
+    assert names == {"hanging transaction", "silent member", "group behind"}
     producer.close()
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
+import time
 from functools import partial
 
 import pytest
@@ -266,6 +268,18 @@ def test_close_waits_for_background_commits(log):
     consumer.close()
     assert len(told) == 1
     assert Admin(log).list_group_offsets("g")[T0].offset == 0
+
+
+def test_what_takes_its_time_is_waited_for_without_end(log, store):
+    store.before = lambda operation, _: operation != "create" or not time.sleep(0.1)
+    with Producer(log) as producer:
+        future = producer.send("t", b"x", partition=0)
+        producer.flush(math.inf)
+        assert future.done()
+    consumer = reader(log, T0, group_id="g", enable_auto_commit=False)
+    consumer.commit_async({T0: 1})
+    consumer.close(timeout_ms=math.inf)
+    assert Admin(log).list_group_offsets("g")[T0].offset == 1
 
 
 def test_close_waits_no_longer_than_asked(log, store):

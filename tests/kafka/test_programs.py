@@ -370,5 +370,24 @@ def test_calls_with_a_timeout():
     assert consumer.committed(at, timeout_ms=60_000) == 0
 
 
+def test_a_listener_may_call_with_a_timeout():
+    log, at, answers = Log.create(MemoryStore()), TopicPartition("t", 0), []
+    with KafkaProducer(bootstrap_servers=log) as producer:
+        producer.send("t", b"x")
+
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_revoked(self, revoked):
+            pass
+
+        def on_partitions_assigned(self, assigned):
+            answers.append(consumer.end_offsets(assigned, timeout_ms=60_000))
+
+    consumer = KafkaConsumer(bootstrap_servers=log, group_id="g", auto_offset_reset="earliest")
+    consumer.subscribe(["t"], listener=Listener())
+    consumer.poll(timeout_ms=1000)
+    assert answers == [{at: 1}]
+    consumer.close()
+
+
 def test_errors_have_kafkas_root():
     assert issubclass(KafkaTimeoutError, KafkaError)

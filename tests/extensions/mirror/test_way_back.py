@@ -110,7 +110,10 @@ def test_a_reader_passes_over_nothing_where_the_map_lacks_rows(monkeypatch, rows
     """What the map does not have would be before the end of all that was sent."""
     monkeypatch.setattr(out_map, "_VISIBLE_S", 0.0)
     offsets = OutMap(Target([], rows), "m", TOPIC, 0, (31, 8))
-    for look in (lambda: offsets.to_kafka(4), lambda: offsets.to_log(20)):
+    looks = [lambda: offsets.to_kafka(4), lambda: offsets.to_log(20)]
+    if 0 not in rows:
+        looks += [lambda: offsets.last_before(4), lambda: offsets.sent(0, 31)]
+    for look in looks:
         with pytest.raises(OffsetOutOfRangeError, match="is not whole any more"):
             look()
     whole = OutMap(Target([], ROWS), "m", TOPIC, 0, (31, 8))
