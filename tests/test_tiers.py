@@ -49,6 +49,7 @@ def run(pytester, monkeypatch):
         (("-n", "1"), 4, 3),
         (("test_it.py::test_deep",), 1, 0),
         (("--quick", "test_it.py::test_deep"), 0, 1),
+        (("--deselect", "test_it.py::test_some[b]"), 4, 3),
     ],
 )
 def test_what_is_deep_runs_with_all_or_by_its_name(run, arguments, passed, deselected):
@@ -68,6 +69,12 @@ def test_a_parameter_that_is_not_there_is_an_error(pytester, run):
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     done.stderr.fnmatch_lines(["*test_some is marked as deep for ?'d'?, which it has not"])
     run("-n", "2").stdout.fnmatch_lines(["*test_some is marked as deep for ?'d'?, which it has not*"])
+
+
+def test_what_failed_last_is_repeated_without_its_other_parameters(pytester, run):
+    pytester.makepyfile(test_it=SOURCE.replace("(letter): pass", "(letter): assert letter != 'a'"))
+    run().assert_outcomes(passed=3, failed=1, deselected=3)
+    run("--lf").assert_outcomes(failed=1)
 
 
 def test_an_id_with_an_address_is_an_error(pytester, run):

@@ -57,11 +57,11 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     return f"tests: of {about.partition(',')[0]}" if has_selection else f"tests: {about}"
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the deep tests out, but for those that are asked for by name."""
+    """Leave the deep tests out, but for those that are asked for by name. First, as ``-k`` leaves tests out as well."""
     named = tuple(argument for argument in config.args if "::" in argument)
-    if not named:
+    if not named and not config.getoption("lf", default=False):
         _check_ids(items)
     if config.option.quick:
         named = ()

@@ -635,8 +635,8 @@ MUTANTS = (
         f"{_METRICS}/state_points.py",
         "if not producer.has_timeout]",
         "if producer.has_timeout]",
-        "a prepared transaction holds readers back, and no alert tells",
-        ("tests/extensions/metrics/test_alerts_of_logs.py", "-k", "Prepared"),
+        "a prepared transaction is not among those that the metrics count",
+        ("tests/extensions/metrics/test_log_watch.py", "-k", "prepared"),
     ),
     Mutant(
         "idle-scrapers-stay",

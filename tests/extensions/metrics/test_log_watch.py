@@ -269,6 +269,27 @@ def test_an_open_transaction():
     producer.close()
 
 
+def test_a_prepared_transaction():
+    world = Watched(garbage_s=None)
+    world.log.ensure_topic("t")
+    settings = {"transactional.id": "x", "transaction.two.phase.commit.enable": True}
+    with Producer(world.log, settings) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("t", b"x")
+        producer.flush()
+        values = world.look()
+        assert (values["transactions.open",], values["transactions.prepared",]) == (1, 0)
+        producer.prepare_transaction()
+        world.watch._clock = Ahead(60_000)
+        values = world.look()
+        assert (values["transactions.open",], values["transactions.prepared",]) == (1, 1)
+        assert 60 <= values["transactions.prepared.age",] < 3600
+        producer.commit_transaction()
+    values = world.look()
+    assert (values["transactions.prepared",], values["transactions.prepared.age",]) == (0, 0)
+
+
 def test_members_that_were_not_asked_are_not_called_alive(monkeypatch):
     monkeypatch.setattr(members, "MOST", 3)
     world = Watched(garbage_s=None)
