@@ -360,7 +360,9 @@ def test_what_only_aws_s_own_tools_know_is_said(tmp_path):
 
 
 def test_half_of_a_profile_s_keys_is_none(tmp_path):
-    (tmp_path / "credentials").write_text("[half]\naws_access_key_id = AKID\naws_session_token = token\n", "utf-8")
+    (tmp_path / "credentials").write_text(
+        "[half]\naws_access_key_id = AKID\naws_session_token = token\n", "utf-8"
+    )
     (tmp_path / "config").write_text("[profile half]\nregion = eu-west-3\n", "utf-8")
     assert read_profile("half") == (None, None, None, "eu-west-3", None)
     (tmp_path / "config").write_text("[profile half]\nrole_arn = arn:aws:iam::1:role/r\n", "utf-8")
