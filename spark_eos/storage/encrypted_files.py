@@ -61,7 +61,7 @@ def key_id_of(start: bytes) -> str | None:
     """The id of the key of a file that begins with these bytes; None if it is not encrypted."""
     if not is_encrypted(start):
         return None
-    return start[9 : 9 + min(start[8], ID_BYTES)].decode("ascii", "replace") if len(start) > 8 else ""
+    return start[9 : 9 + ID_BYTES].rstrip(b"\0").decode("ascii", "replace")
 
 
 def stored_size(size: int) -> int:

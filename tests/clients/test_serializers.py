@@ -146,6 +146,18 @@ def test_a_serializer_that_fails_sends_nothing(url):
         assert producer.send("t", {"missing": b"1"}).result().offset == 0
 
 
+def test_a_serializer_s_own_error_is_not_wrapped(url):
+    """It says already which record it is about, and what to do."""
+    error = SerializationError("a record of topic 't': no such field")
+
+    def refuse(_):
+        raise error
+
+    with Producer(url, value_serializer=refuse) as producer, pytest.raises(SerializationError) as raised:
+        producer.send("t", {})
+    assert raised.value is error
+
+
 def test_a_serializer_that_gives_no_bytes(url):
     with Producer(url, value_serializer=lambda value: value) as producer, pytest.raises(InvalidRecordError):
         producer.send("t", {})

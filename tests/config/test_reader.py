@@ -9,7 +9,7 @@ from spark_eos.config.isolation import Isolation
 from spark_eos.config.nearest import nearest, suggestion
 from spark_eos.config.option import Option, Table
 from spark_eos.config.reader import OptionReader, check_names, check_stored, expected_error
-from spark_eos.config.values import Boolean, Choice, Fixed, Integer, Member, Ratio, Text
+from spark_eos.config.values import Boolean, Choice, Fixed, Integer, Member, Ratio, Text, Words
 from spark_eos.errors import ConfigError
 
 TABLE = Table(
@@ -20,6 +20,7 @@ TABLE = Table(
     Option("share", Ratio(), 0.5, "."),
     Option("word", Choice("a", "b", "c"), "a", "."),
     Option("any.word", Choice("a", "b", any_case=True), "a", "."),
+    Option("words", Words("one or both of a and b", "a", "b"), ("a",), "."),
     Option("level", Member(Isolation), Isolation.READ_COMMITTED, "."),
     Option("fixed", Fixed(1, ("1",), "there is one"), 1, "."),
     Option("name", Text(), None, "."),
@@ -39,7 +40,10 @@ STORED = Table("stored setting", Option("number", Integer(-1), -1, "."), stored=
         ("number", " 1 ", 1),
         ("from.zero", "9223372036854775807", 2**63 - 1),
         ("share", "1e-1", 0.1),
+        ("share", "1", 1.0),
+        ("share", 0, 0.0),
         ("any.word", "B", "b"),
+        ("words", "b,a", ("a", "b")),
         ("level", "read_uncommitted", Isolation.READ_UNCOMMITTED),
         ("fixed", "1", 1),
         ("name", " me ", "me"),
@@ -75,6 +79,8 @@ def test_defaults():
         ("from.zero", "-1", "a whole number from 0 up"),
         ("from.zero", 2**63, "a whole number from 0 up (at most 9223372036854775807)"),
         ("share", "nan", "a number from 0 to 1"),
+        ("share", 1.01, "a number from 0 to 1"),
+        ("words", "b,a,b", "one or both of a and b"),
         ("share", "much", "a number from 0 to 1"),
         ("word", "A", "a, b or c"),
         ("any.word", "C", "a or b"),
@@ -152,3 +158,11 @@ def test_a_compression_is_a_value():
     assert Compression.chosen("lz4", given) == ("lz4", 9, False)
     assert Compression.chosen("auto", given) == ("zstd", 2, True)
     assert Compression.chosen("none", {"compression.lz4.level": 9}) is None
+
+
+def test_the_levels_of_a_compression():
+    for codec, lowest, highest in (("lz4", 1, 17), ("zstd", -131_072, 22)):
+        assert [Compression.of(codec, level).level for level in (lowest, highest)] == [lowest, highest]
+        for level in (lowest - 1, highest + 1):
+            with pytest.raises(ConfigError, match=f"its levels are {lowest} to {highest}"):
+                Compression.of(codec, level)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import spark_eos
-from spark_eos.config.consumer import ASSIGNORS
-from spark_eos.config.kafka.transport import KAFKA_OPTIONS
+from spark_eos.config.consumer import ASSIGNORS, CONSUMER
+from spark_eos.config.kafka.transport import KAFKA_OPTIONS, client_settings
+from spark_eos.config.producer import PRODUCER
 from spark_eos.config.sink import SINK, TOPIC_OPTIONS
 from spark_eos.config.source import SOURCE
 from spark_eos.config.store import PREFIXES, STORE, is_store_option
@@ -95,6 +96,14 @@ def test_only_options_of_stores_begin_as_they_do():
 
 def test_the_assignors_are_those_of_the_protocol():
     assert list(ASSIGNORS) == list(assignors.ASSIGNORS)
+
+
+def test_a_setting_of_both_clients_in_other_letters_is_named():
+    for ours, theirs in ((CONSUMER, PRODUCER), (PRODUCER, CONSUMER)):
+        _, problems = client_settings(ours, theirs, {"CLIENT.ID": "me"})
+        assert [*problems.texts.values()] == [
+            f"{ours.noun} CLIENT.ID is not one of eoslog: its name here is client.id"
+        ]
 
 
 def test_names_are_found_without_the_case_of_their_letters():

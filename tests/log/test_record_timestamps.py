@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
-from spark_eos.errors import ConfigError, InvalidTimestampError
+from spark_eos.errors import ConfigError, InvalidTimestampError, StorePermissionError
 from spark_eos.log.clock import SYSTEM
 from spark_eos.log.data import task_io, timestamps
 from spark_eos.log.log import Log
@@ -120,6 +120,21 @@ def test_a_task_whose_clock_is_off(url, monkeypatch):
             writer.append(pa.table({"value": [b"x"], "timestamp": late}), 0)
         assert writer.finish() == ()
     assert files(url) == before
+
+
+def test_a_task_whose_clock_is_off_beside_a_store_that_does_not_tell_the_time(url, monkeypatch):
+    log = Log.open(url)
+    made = task_io.TaskStorage(url, log.state.seq + 1, planned_ms=SYSTEM.now_ms())
+
+    def refused():
+        raise StorePermissionError("no probes")
+
+    monkeypatch.setattr(made.store, "now_ms", refused)
+    monkeypatch.setattr(task_io, "SYSTEM", Off(YEARS_S))
+    with made.writer(log.topic("t")) as writer:
+        writer.append(pa.table({"value": [b"x"]}), 0)
+        (file,) = writer.finish()
+    assert is_now(file.batches[0].max_timestamp_ms)
 
 
 def test_a_task_that_begins_hours_later_believes_its_clock(url):

@@ -25,6 +25,7 @@ from spark_eos.protocol.actions import (
     Request,
     ResetLogTime,
 )
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.apply import Rejected, apply
 from spark_eos.protocol.state import EMPTY
 from spark_eos.storage import PosixStore
@@ -402,6 +403,22 @@ def test_the_store_is_believed_for_an_hour(log, store, clock):
     clock.now += 3601
     assert keeper.stamp(log.state).timestamp_ms == clock.now_ms()
     assert store.asked == 2
+
+
+def test_a_store_that_can_tell_no_more_is_believed_for_records(log, store, clock, monkeypatch):
+    keeper = Timekeeper(store, skewed(clock, YEARS_S))
+    assert keeper.record_ms(log.state) == clock.now_ms()
+    monkeypatch.setattr(store, "now_ms", lambda: None)
+    clock.now += 3601
+    assert keeper.record_ms(log.state) == clock.now_ms()
+
+
+def test_who_saw_the_time_ahead_does_not_drive_it_ahead_again(log, clock):
+    wrong = skewed(clock, YEARS_S)
+    keeper = Timekeeper(MemoryStore(), wrong)  # A store that cannot tell.
+    keeper.saw(replace(log.state, timestamp_ms=wrong.now_ms()))
+    set_back = replace(log.state, timestamp_ms=clock.now_ms(), time_resets=1)
+    assert keeper.stamp(set_back) == (clock.now_ms(), False)
 
 
 def test_a_maintainer_that_is_hours_ahead_cuts_nothing_before_its_time(store, clock):

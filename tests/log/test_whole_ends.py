@@ -222,3 +222,17 @@ def test_a_transaction_that_is_open_for_long_holds_back_no_more_than_it_must():
         assert earliest(world.log).seq >= world.log.state.seq - 6, "what is kept is read on from"
         for _ in range(3):
             world.alone([2])
+
+
+def test_what_others_have_retired_meanwhile_is_not_known_and_so_nothing_goes_on():
+    world = World(3)
+    world.send("a", 0)
+    world.alone([0, 1])
+    state = world.log.follow()
+    world.end("a", commit=True)
+    for _ in range(8):
+        world.alone([2])
+    world.forget()
+    start = dict.fromkeys(world.keys, 0)
+    assert earliest(world.log).seq > state.seq
+    assert whole_ends(world.log, state, start) == start

@@ -85,8 +85,8 @@ MUTANTS = (
     Mutant(
         "no-bucket-is-no-object",
         _REPLIES,
-        "if code in _NO_BUCKET or code in _FULL:",
-        "if code in _FULL:",
+        "    if code in _NO_BUCKET:\n        return Disposition",
+        "    if False:\n        return Disposition",
         "a bucket that is not there looks like an empty one",
         _OF_ERRORS,
     ),

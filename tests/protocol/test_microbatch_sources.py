@@ -78,6 +78,20 @@ def test_a_source_that_comes_back_or_is_renamed_begins_where_it_ended(topics, na
     step(topics, number, ours(topics, name, "a", 5, 9, group), ours(topics, "B", "b", *b))
 
 
+def test_a_committed_batch_is_the_same_one_without_a_source_that_has_left_the_query(topics):
+    """Nothing of it was read, so its end is not known; its beginning is."""
+    step(topics, 0, ours(topics, "A", "a", 0, 5), ours(topics, "B", "b", 0, 7))
+
+    def again(start):
+        sources = ours(topics, "A", "a", start, start), ours(topics, "B", "b", 0, 7)
+        batch = MicroBatch("tx", "q", "r2", 0, sources, (), (), away=frozenset({"A"}))
+        return [type(action).__name__ for action in propose(topics.state, batch, finished=False)]
+
+    assert again(0) == ["InitProducer"]
+    with pytest.raises(CheckpointMismatchError, match="with other offsets"):
+        again(1)
+
+
 def test_a_source_that_is_new_begins_where_its_group_stands(topics):
     topics.do(CommitOffsets("g", (topics.at(4, 0, "b"),)))
     step(topics, 0, ours(topics, "A", "a", 0, 5))

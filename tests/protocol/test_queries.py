@@ -7,7 +7,13 @@ import json
 import pytest
 
 from spark_eos.errors import CheckpointMismatchError, ProducerFencedError
-from spark_eos.protocol.actions import CommitMicroBatch, CommitOffsets, ExpireTransactionalIds, SourceProgress
+from spark_eos.protocol.actions import (
+    CommitMicroBatch,
+    CommitOffsets,
+    ExpireTransactionalIds,
+    JoinGroup,
+    SourceProgress,
+)
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.invariants import check_step
 from spark_eos.protocol.types import NO_PRODUCER
@@ -121,6 +127,13 @@ def test_a_group_that_others_use_stays(out):
     run(out, batch(out, 0, "other", "p1", "p", "shared"))
     with pytest.raises(CheckpointMismatchError, match=r"has committed offset 10 .*Begin the source where"):
         run(out, batch(out, 2, "ty", "r2", group="shared"))
+
+
+def test_a_group_that_has_members_by_now_keeps_its_offsets(out):
+    run(out, batch(out, 0))
+    out.do(JoinGroup("tx", "member", ("out",), ("range",), 1000))
+    run(out, batch(out, 1, "ty", "r2"))
+    assert (out.group("tx"), out.group("ty")) == ({("t", 0): 10}, {("t", 0): 20})
 
 
 def test_the_old_id_expires_and_the_new_one_does_not(out):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import struct
+
 import pyarrow as pa
 import pytest
 
 from spark_eos.errors import InvalidRequestError
 from spark_eos.protocol.actions import AlterTopic
 from spark_eos.protocol.arrow_fields import fields_of, named_fields
+from spark_eos.protocol.arrow_schema import FIELD_TYPE, MAP, SCHEMA_FIELDS, schema_table
+from spark_eos.protocol.flatbuffer import Table
 from spark_eos.protocol.schema_versions import check_follows, differences, highest_id
 from spark_eos.protocol.widening import widens, widens_by_itself
 from tests.protocol.schemas import field, numbered
@@ -196,3 +200,27 @@ def test_what_changed():
         "column 'by.value' was widened from int32 to int64",
         "column 'article' (string) was added",
     ]
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_a_map_has_a_key_and_a_value(parts):
+    """A list of structs is stored as a map is, but for one byte."""
+    inner = pa.struct([(f"f{number}", INT) for number in range(parts)])
+    data = pa.schema([("m", pa.list_(inner))]).serialize().to_pybytes()
+    (column,) = schema_table(data).vector(SCHEMA_FIELDS, 1)
+    place = Table(data, column)._at(FIELD_TYPE)
+    data = data[:place] + bytes([MAP]) + data[place + 1 :]
+    if parts == 2:
+        assert [field.type for field in fields_of(data).fields] == ["map"]
+    else:
+        with pytest.raises(ValueError, match="a map without a key and a value"):
+            fields_of(data)
+
+
+def test_a_text_that_ends_too_early():
+    vtable, table = struct.pack("<HHHH", 6, 8, 4, 0), struct.pack("<iI", 8, 4)
+    data = vtable + table + struct.pack("<I", 5) + b"hello"
+    assert Table(data, len(vtable)).text(0) == "hello"
+    for end in range(len(data) - 5, len(data)):
+        with pytest.raises(ValueError, match="it ends too early"):
+            Table(data[:end], len(vtable)).text(0)

@@ -38,6 +38,7 @@ _NUMBERS = count()
         ("s3://key:secret@bucket/path?X-Amz-Signature=secret#secret", "s3://bucket/path"),
         ("toy://user@host/p@th", "toy://host/p@th"),
         ("abfss://container@account.dfs.core.windows.net/log", "abfss://container@account.dfs.core.windows.net/log"),
+        *((f"{scheme}://c@a.net/log",) * 2 for scheme in ("abfs", "wasb", "wasbs")),
         ("abfss://user:secret@account.dfs.core.windows.net/log", "abfss://account.dfs.core.windows.net/log"),
         ("https://a:b@c", "https://c"),
         ("s3://AKIA:half/half@bucket/path", "s3://bucket/path"),

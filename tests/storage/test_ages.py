@@ -100,6 +100,14 @@ def test_last_modified_of_two_objects_counts(server, bucket):
     assert bucket.age_s("a") == 0
 
 
+def test_a_probe_that_was_sent_twice_tells_as_much(server, bucket):
+    bucket.create("a", b"1")
+    server.loses = "create"
+    assert bucket.now_ms() == server.now * 1000
+    assert server.count("create", "log/_probe/*") == 2
+    assert [*server.buckets["bucket"]] == ["log/a"]
+
+
 def test_the_probe_is_deleted_also_if_it_tells_nothing(server, bucket):
     bucket.create("a", b"1")
     assert bucket.age_s("a") == 0

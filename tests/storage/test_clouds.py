@@ -188,6 +188,8 @@ def test_secrets_are_not_shown():
     assert signed.scrub(f"at 2021-08-06: sig={SECRET} is wrong") == "at 2021-08-06: sig=*** is wrong"
     proxied = Settings({"s3.proxy-uri": f"http://user:{SECRET}@localhost:1"})
     assert proxied.scrub(f"http://localhost said no to {SECRET}") == "http://localhost said no to ***"
+    short = Settings({"gcs.oauth2.token": "four", "s3.session-token": "and"})
+    assert short.scrub("four and five") == "*** and five"
     with pytest.raises(ConfigError) as caught:
         Settings({"s3.proxy-uri": SECRET})
     assert SECRET not in str(caught.value)
@@ -355,6 +357,17 @@ def test_what_only_aws_s_own_tools_know_is_said(tmp_path):
     write_profiles(tmp_path)
     with pytest.raises(ConfigError, match=r"sso_session.*export-credentials --profile single"):
         read_profile("single")
+
+
+def test_half_of_a_profile_s_keys_is_none(tmp_path):
+    (tmp_path / "credentials").write_text(
+        "[half]\naws_access_key_id = AKID\naws_session_token = token\n", "utf-8"
+    )
+    (tmp_path / "config").write_text("[profile half]\nregion = eu-west-3\n", "utf-8")
+    assert read_profile("half") == (None, None, None, "eu-west-3", None)
+    (tmp_path / "config").write_text("[profile half]\nrole_arn = arn:aws:iam::1:role/r\n", "utf-8")
+    with pytest.raises(ConfigError, match=r"role_arn.*export-credentials --profile half"):
+        read_profile("half")
 
 
 def test_a_broken_file_of_profiles_is_not_quoted(tmp_path):

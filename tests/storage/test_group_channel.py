@@ -264,6 +264,14 @@ def test_what_is_read_while_it_is_written_does_not_count(one, other, folder, siz
     assert other.outcomes() == b"a" * size, "nothing else is known yet"
 
 
+def test_an_entry_that_was_written_in_part_is_not_announced(one, other, monkeypatch):
+    """A full disk takes what fits."""
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:20]))
+    one.publish(7, b"more than twenty bytes of an entry")
+    assert other.published(7) is None
+
+
 def test_what_is_no_message_does_not_count(one, other, folder):
     one.report_outcomes(b"first")
     one.submit(b"first")

@@ -315,6 +315,31 @@ def test_an_upload_whose_last_reply_was_lost_is_found(server):
     assert store.read("a") == bytes(3000)
 
 
+def test_an_upload_whose_end_is_refused_after_a_lost_reply_is_in_doubt(server):
+    """The library has asked again by itself: the refusal says nothing of what it asked before."""
+    server.refuse("complete", 500, "InternalError", times=1)
+    server.refuse("complete", 403, "ExpiredToken", "expired")
+    store = store_at(server.address, single_bytes=1000)
+    with failing(OutcomeUnknownError, "upload"), store.upload("a") as file:
+        file.write(bytes(3000))
+
+
+def test_an_upload_in_doubt_stays_so_if_the_store_cannot_be_asked(server, monkeypatch):
+    server.refuse("complete", 500, "InternalError", times=1)
+    server.refuse("complete", 403, "ExpiredToken", "expired")
+    store, looks = store_at(server.address, single_bytes=1000), [False]
+
+    def is_there(_):
+        if not looks:
+            raise StoreUnavailableError("away")
+        return looks.pop()
+
+    monkeypatch.setattr(store, "_is_there", is_there)
+    with failing(OutcomeUnknownError, "upload"), store.upload("a") as file:
+        file.write(bytes(3000))
+    assert not looks
+
+
 def test_a_list_goes_on_where_it_was_interrupted(server, monkeypatch):
     monkeypatch.setattr(store, "_LIST_PAGE", 2)
     server.page = 2

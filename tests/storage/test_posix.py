@@ -21,6 +21,7 @@ from spark_eos.errors import (
     StoreUnavailableError,
 )
 from spark_eos.storage import PosixStore, Store
+from spark_eos.storage.posix import files as posix_files
 from spark_eos.storage.posix import store as posix_store
 from spark_eos.testing.store_contract import StoreContract
 from tests.forking import forks_allowed
@@ -147,6 +148,25 @@ def test_all_missing_folders_above_the_root_are_synced(
     assert {("sync", folder) for folder in ("../../..", "../..", "..", ".")} <= set(system.calls)
 
 
+@pytest.mark.parametrize(
+    "code", [errno.EACCES, errno.EPERM, errno.EROFS, errno.EINVAL, errno.ENOSYS, errno.ENOTSUP]
+)
+def test_a_folder_above_the_root_that_cannot_be_synced_is_not_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Such as the one in which a disk is mounted: nothing was made in it."""
+    store, sync_folder = PosixStore(tmp_path), posix_files.sync_folder
+
+    def sync(folder: str) -> None:
+        if folder == str(tmp_path.parent):
+            raise OSError(code, os.strerror(code))
+        sync_folder(folder)
+
+    monkeypatch.setattr(posix_files, "sync_folder", sync)
+    store.create("a", b"1")
+    assert store.read("a") == b"1"
+
+
 def test_overwrite_syncs_data_then_folder(store: PosixStore, system: System) -> None:
     store.create("a/b", b"1")
     system.calls.clear()
@@ -161,6 +181,9 @@ def test_a_failed_folder_sync_leaves_the_outcome_unknown(store: PosixStore, syst
         store.create("a/b", b"1")
     with pytest.raises(StoreUnavailableError, match="sync"):  # it could vanish again after it was read
         store.read("a/b")
+    for look in (store.size, store.identity, store.age_s):
+        with pytest.raises(StoreUnavailableError, match="sync"):
+            look("a/b")
     assert at(store, "a/b").read_bytes() == b"1"
     # While the folder cannot be synced nobody may hear that the object is there ...
     with pytest.raises(StoreUnavailableError):

@@ -59,15 +59,26 @@ def test_each_object_is_where_its_name_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_copied", [False, True])
-def test_while_data_is_moved_a_file_is_deleted_at_both_places(tmp_path: Path, is_copied: bool) -> None:
+def test_while_data_is_moved_a_file_is_deleted_at_both_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_copied: bool
+) -> None:
     chain, files = PosixStore(tmp_path / "chain"), PosixStore(tmp_path / "files")
     name = "data/t/00000000000000000007-x.arrow"
     for place in (chain, files):
         place.create(name, b"rows")
     moving = chain.with_data(files.url, EarlierPlace("", 9, is_copied))
     assert moving.read(name).to_pybytes() == b"rows"
+    deletes, delete = [], PosixStore.delete
+
+    def deleting(place: PosixStore, of: str) -> None:
+        deletes.append(place.url)
+        delete(place, of)
+
+    monkeypatch.setattr(PosixStore, "delete", deleting)
     moving.delete(name)
     assert (names(chain), names(files)) == (set(), set())
+    # Last where it is listed: after a death between the two it is found, and deleted, again.
+    assert deletes == ([chain.url, files.url] if is_copied else [files.url, chain.url])
 
 
 def test_what_lies_in_the_other_store_is_not_the_logs(tmp_path: Path) -> None:

@@ -85,7 +85,8 @@ def client_settings(
         if transport.takes(str(name), table):
             continue
         plain = str(name).lower().replace("_", ".")
-        if RENAMED.get(plain, plain) in other_table and RENAMED.get(plain) not in table:
+        setting = RENAMED.get(plain, plain)
+        if setting in other_table and setting not in table:
             problems.add(name, f"{name} is a {other_table.noun}, and no {table.noun}: leave it out here")
         else:
             settings[name] = value  # The reader says what it is.

@@ -16,7 +16,6 @@ from spark_eos.protocol.actions.declaration import DECLARED, Clock
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules.settings import setting
 from spark_eos.protocol.state import State
-from spark_eos.protocol.types import LATEST_MS
 
 
 def by_clock(actions: tuple[a.Action, ...]) -> bool:
@@ -26,7 +25,7 @@ def by_clock(actions: tuple[a.Action, ...]) -> bool:
 
 def at(state: State, request: a.Request) -> State:
     """``state`` at the time of the request."""
-    now_ms = min(request.timestamp_ms, LATEST_MS)
+    now_ms = request.timestamp_ms
     if state.log_id and not request.clock_checked:
         now_ms = min(now_ms, state.timestamp_ms + setting(state, "entry.timestamp.after.max.ms"))
     return replace(state, timestamp_ms=max(state.timestamp_ms, now_ms))

@@ -193,7 +193,7 @@ def meaning(reply: Response) -> Disposition:
         )
     if reply.is_about_credentials:
         return Disposition.RETRYABLE if status >= 500 or status == 429 else Disposition.REJECTED
-    if code in _NO_BUCKET or code in _FULL:
+    if code in _NO_BUCKET:
         return Disposition.REJECTED
     if status in {412, 304} or code in _SURELY_TAKEN:
         return Disposition.EXISTS
