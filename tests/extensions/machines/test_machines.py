@@ -77,6 +77,14 @@ def test_submissions_arrive_and_the_newest_entry_is_told(host):
     assert host.mailbox.submissions() == [b"one", b"two"]
 
 
+def test_the_port_is_told_from_an_address_of_ipv6(host):
+    hint = Hint(host.hint.leader, "::1", 7, host.hint.certificate, host.hint.token)
+    peer = call(hint, MEMBER_ID)
+    assert peer is not None
+    assert (peer._client.base_url.host, peer._client.base_url.port) == ("::1", 7)
+    peer.close()
+
+
 def test_another_token_is_refused(host):
     before = host.mailbox.submissions()
     peer = call(host.hint.__class__(**{**vars(host.hint), "token": "another"}), "1" * 32)
