@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+from contextlib import suppress
+
 import pytest
 
 import spark_eos.maintenance.copying
 from spark_eos import Log
 from spark_eos.cli.command import main
+from spark_eos.cli.console.interrupts import Interrupted, interruptible
 from spark_eos.maintenance.moving.mover import DataMover
 
 
@@ -26,3 +30,9 @@ def test_what_was_stopped_says_so(log_url, tmp_path, capsys, monkeypatch, comman
     out, err = capsys.readouterr()
     assert out == ""
     assert err == "eoslog: stopped by SIGINT: it is not done; the same command goes on with it\n"
+
+
+def test_a_signal_whose_error_went_no_further_ends_the_command_all_the_same():
+    """As in a finalizer: Python prints there what was raised, and goes on."""
+    with pytest.raises(Interrupted, match="SIGTERM"), interruptible(), suppress(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGTERM)

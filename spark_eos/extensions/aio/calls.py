@@ -83,7 +83,7 @@ class Calls:
             return await asyncio.shield(waiting)
         except asyncio.CancelledError:
             if not made.cancel() and undo is not None and not self._has_ended:
-                self._pool.submit(_undone, made, undo)
+                self._pool.submit(lambda: undo(made.result()))  # Of one that fails there is nothing to undo.
             waiting.add_done_callback(_looked_at)
             raise
 
@@ -94,11 +94,6 @@ def _pass_on(before: asyncio.Future[None] | None, mine: asyncio.Future[None]) ->
         mine.set_result(None)
     else:
         before.add_done_callback(lambda _: mine.set_result(None))
-
-
-def _undone(made: Future[T], undo: Callable[[T], object]) -> None:
-    if made.exception() is None:
-        undo(made.result())
 
 
 def _looked_at(waiting: asyncio.Future[T]) -> None:

@@ -38,7 +38,7 @@ class LeftOut:
                 try:
                     prepare({name: topic})
                 except InvalidRequestError as error:
-                    if name in before or len(topics) == 1:
+                    if name in before:
                         raise
                     begun_topics.pop(name, None)
                     wrong[name] = str(error)

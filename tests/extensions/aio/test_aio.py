@@ -513,6 +513,29 @@ def test_a_start_that_was_cancelled_is_made_again(slow):
     assert slow.values() == [b"0"]
 
 
+def test_a_start_of_a_consumer_that_was_cancelled_leaves_none_open(slow, monkeypatch):
+    """Nothing else has the consumer that comes of it."""
+    begun, gate, closed = (threading.Event() for _ in range(3))
+
+    class Held(AIOConsumer):
+        def _make_consumer(self):
+            begun.set()
+            assert gate.wait(30)
+            return super()._make_consumer()
+
+    close = Consumer.close
+    monkeypatch.setattr(Consumer, "close", lambda *args, **named: (close(*args, **named), closed.set()))
+
+    async def main():
+        starting = asyncio.create_task(Held(slow.log).start())
+        assert await asyncio.to_thread(begun.wait, 30)
+        await cancelled(starting)
+        gate.set()
+        assert await asyncio.to_thread(closed.wait, 30)
+
+    asyncio.run(main())
+
+
 def test_a_relative_path_is_that_of_the_constructor(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with Producer("log") as producer:

@@ -29,6 +29,7 @@ from spark_eos.log.log import Log
 from spark_eos.log.time_travel import state_at
 from spark_eos.maintenance.copying import MARK, copy_log
 from spark_eos.maintenance.maintain import Maintainer
+from spark_eos.maintenance.rolling import Roller
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.maintenance.verify.verify import verify
 from spark_eos.monitoring.status import status_of
@@ -565,6 +566,23 @@ def test_damage_of_the_log_is_named_and_there_is_no_backup():
     with pytest.raises(CorruptRecordError, match=rf"{name}: bytes .* CRC32C .*eoslog verify"):
         backed_up(log, repository)
     assert listed_in(repository, MANIFESTS) == listed_in(repository, RUNNING) == []
+
+
+def test_the_end_of_a_parquet_file_is_looked_at_too():
+    """What its rows are compared with, and where they lie."""
+    log = created(MemoryStore())
+    Admin(log).create_topic("p", config={"segment.format": "parquet"})
+    append(log, *range(12), topic="p")
+    Roller(log, tail_rows=1).run()
+    repository = MemoryStore()
+    backed_up(log, repository)
+    assert values(restored(repository), "p") == [*range(12)]
+    (name,) = (name for name in listed(log, paths.TABLES) if paths.is_segment(name))
+    data = bytearray(log.store.read(name))
+    data[-20] ^= 1
+    log.store.overwrite(name, bytes(data))
+    with pytest.raises(CorruptRecordError, match=rf"{name}: bytes .* CRC32C"):
+        backed_up(log, MemoryStore())
 
 
 def test_large_files_are_copied_in_parts(monkeypatch):

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from spark_eos.errors import ConfigError
+from spark_eos.extensions.machines import server
 from spark_eos.extensions.machines.channel import MachinesChannel
 from spark_eos.extensions.machines.client import call
 from spark_eos.extensions.machines.hint import HINT, Hint, StoredHints, decode_hint, encode_hint
@@ -75,6 +76,21 @@ def test_submissions_arrive_and_the_newest_entry_is_told(host):
     peer.close()
     assert answer == Answer(7, leads=True)
     assert host.mailbox.submissions() == [b"one", b"two"]
+
+
+def test_the_port_is_told_from_an_address_of_ipv6(host):
+    hint = Hint(host.hint.leader, "::1", 7, host.hint.certificate, host.hint.token)
+    peer = call(hint, MEMBER_ID)
+    assert peer is not None
+    assert (peer._client.base_url.host, peer._client.base_url.port) == ("::1", 7)
+    peer.close()
+
+
+def test_an_answer_that_is_too_long_is_not_read_to_its_end(host, monkeypatch):
+    monkeypatch.setattr(server, "encode_answer", lambda answer: encode_answer(answer) + b" " * 2000)
+    peer = call(host.hint, MEMBER_ID)
+    assert peer.exchange(b"", -1) is None
+    peer.close()
 
 
 def test_another_token_is_refused(host):

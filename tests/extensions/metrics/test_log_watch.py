@@ -18,6 +18,7 @@ from spark_eos.clients.consumer.heartbeat import heartbeat_name
 from spark_eos.errors import CorruptRecordError, ProducerFencedError, StoreUnavailableError
 from spark_eos.extensions.metrics.periodic import Periodic
 from spark_eos.extensions.metrics.watch import LogWatch
+from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.rolling import TAIL_ROWS, Roller
@@ -375,6 +376,15 @@ def test_debt_and_what_maintenance_makes_of_it():
     assert found["maintenance.snapshot.age",] < 3600
     # By the times of the entries there is no garbage yet: writers have a day.
     assert found["maintenance.garbage.objects",] == 0
+
+
+def test_of_several_snapshots_the_newest_counts():
+    world = Watched(snapshot_interval=4)
+    for _ in range(2):
+        send(world.log.without_maintenance(), "t", 8)
+        assert [done.error for done in Maintainer(world.log, only=["snapshot"]).run()] == [None]
+    assert len([*world.log.store.list(paths.SNAPSHOTS)]) == 2
+    assert world.look()["maintenance.unsealed_entries",] < 4
 
 
 def test_small_batches_that_rolling_leaves_alone_are_no_debt():

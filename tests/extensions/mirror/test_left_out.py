@@ -126,6 +126,23 @@ def test_what_is_wrong_is_said_once_and_looked_at_again(log):
     assert len(said) == 1
 
 
+def test_what_else_is_wrong_by_now_is_said_too(log):
+    mirror, said = mirrored(log, Several("a", "taken"), refresh_s=0)
+    rounds = iter(range(4))
+
+    def stopped():
+        number = next(rounds, None)
+        if number == 2:
+            with Producer(log) as producer:
+                producer.send("taken", b"one more")
+        return number is None
+
+    mirror.run(stopped)
+    first, second = said
+    assert "1 records" in first
+    assert "2 records" in second
+
+
 def test_if_none_can_be_mirrored_the_error_says_why(log):
     mirror, said = mirrored(log, Several("taken"))
     with pytest.raises(InvalidRequestError, match="has not written"):

@@ -551,6 +551,17 @@ def test_another_log_in_its_place_decides_nothing(world):
     assert world.log("payments").state.open_transactions
 
 
+def test_a_follower_that_was_moved_follows_where_the_next_coordinator_has_it(world):
+    group = world.producer()
+    group.begin_transaction()
+    send(group, "a")
+    killed_at(group, "follow")
+    world.urls["payments"] = world.urls["payments"].rename(world.urls["payments"].with_name("elsewhere"))
+    with world.producer() as heir, heir.transaction():
+        send(heir, "b")
+    assert world.seen("orders") == world.seen("payments") == ["a", "b"]
+
+
 def test_another_log_in_the_place_of_a_follower_follows_nothing(world, tmp_path):
     group = world.producer()
     group.begin_transaction()

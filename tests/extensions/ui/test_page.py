@@ -238,6 +238,17 @@ def test_secrets_are_hidden():
     ]
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("a.secret", "a.token", "a.credentials", "basic.auth.user.info"),
+        *("s3.access.key", "adls.account.key", "ssl.private.key"),
+    ],
+)
+def test_the_names_of_secrets(name):
+    assert settings({name: "x"}) == [{"name": name, "value": "(hidden)"}]
+
+
 def test_the_address_of_a_log_is_shown_without_what_may_be_secret(log):
     log.store.url = "s3://key:secret@bucket/log?signature=secret"
     page = client(Follower(log.store, clock=Waiting()))
