@@ -336,6 +336,13 @@ def test_errors_of_typed_lines_name_line_and_column(typed, here, line, told):
     assert values(typed, "typed") == []
 
 
+def test_typed_numbers_keep_all_their_digits(typed, here):
+    line = b'{"i64": 9007199254740993.0, "dec": 1234567890123456789012345678.0123456789}\n'
+    here.produce(typed, "typed", line)
+    row = json.loads(here.consume(typed, "typed"))
+    assert (row["i64"], row["dec"]) == (9007199254740993, "1234567890123456789012345678.0123456789")
+
+
 def test_a_column_that_allows_no_null(log_url, here):
     Admin(log_url).create_topic("t", schema=pa.schema([pa.field("id", pa.int64(), nullable=False)]))
     for line in (b"{}", b'{"id": null}'):

@@ -14,7 +14,7 @@ from spark_eos.cli.console.properties import LineFormat
 from spark_eos.config.nearest import suggestion
 from spark_eos.errors import EosLogError, InvalidRecordError, RecordTooLargeError
 from spark_eos.log.data.layout import TIMESTAMP_TYPE
-from spark_eos.log.values.json_values import loads
+from spark_eos.log.values.json_values import WrittenFloat, loads
 
 if TYPE_CHECKING:
     from spark_eos.log.values.codec import ValueCodec
@@ -159,7 +159,7 @@ class JsonRecords(Intake):
         if name == "headers":
             return [_header(pair) for pair in value] or None
         if name == "value" and self._codec is not None:
-            return self._codec.encode(self._codec.from_json(value))
+            return self._codec.encode_json(value)
         return bytes_of_json(value)
 
 
@@ -221,14 +221,14 @@ def _encoded(codec: ValueCodec, line: bytes | None, number: int) -> bytes | None
     if line is None:
         return None
     try:
-        return codec.encode(codec.from_json(loads(line)))
+        return codec.encode_json(loads(line, WrittenFloat.of))
     except (ValueError, RecursionError) as error:
         raise _wrong(number, f"value: {error}") from None
 
 
 def _object(line: bytes, number: int) -> dict[str, Any]:
     try:
-        value = loads(line)
+        value = loads(line, WrittenFloat.of)
     except (ValueError, RecursionError) as error:
         raise _wrong(number, f"it is no JSON: {error}") from None
     if not isinstance(value, dict):

@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
-from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -25,8 +24,6 @@ Convert = Callable[[Any], Any]
 _MARKER = "base64"
 _EPOCH, _DAY = datetime(1970, 1, 1, tzinfo=timezone.utc), date(1970, 1, 1)
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_SAFE_DIGITS = 15
-"""So many significant digits of a decimal number outlast the way through a float."""
 _TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:\.(\d{1,9}))?", re.ASCII)
 _DURATION = re.compile(
     r"(-?)P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,6}))?S)?)?(?<!P)(?<!T)", re.ASCII
@@ -130,8 +127,6 @@ def _from_json(type_: pa.DataType) -> Convert:
         return lambda value: (
             _NOT_FINITE[value] if value in ("NaN", "Infinity", "-Infinity") else simple(value)
         )
-    if types.is_decimal(type_):
-        return lambda value: simple(_exact(value))
     return simple
 
 
@@ -238,12 +233,6 @@ def _pairs(value: Any, *, key: Convert, item: Convert) -> list[tuple[Any, Any]]:
         (_converted_column(key, map_key, "key"), _converted_column(item, map_value, str(map_key)))
         for map_key, map_value in pairs
     ]
-
-
-def _exact(value: Any) -> Any:
-    if isinstance(value, float) and len(Decimal(repr(value)).as_tuple().digits) > _SAFE_DIGITS:
-        raise ValueError(f"{value!r} has more digits than a JSON number keeps: write it in quotes")
-    return value
 
 
 def _nanoseconds(value: Any) -> int:

@@ -103,15 +103,18 @@ def rendered_json(codec: ValueCodec | None = None, on_error: OnError | None = No
             place = {"topic": topic, "partition": partition, "offset": offset, "timestamp": stamps[row]}
             shown: dict[str, Any] = {**place, "key": None if key is None else bytes_as_json(key)}
             if value is None or codec is None:
-                shown["value"] = None if value is None else bytes_as_json(value)
+                text = _dumped(None if value is None else bytes_as_json(value))
             else:
                 decoded = _decoded(codec, value, table, row, on_error)
                 if decoded is None:
                     continue
-                shown["value"] = json.loads(decoded)
+                text = decoded
+            line = _dumped(shown)[:-1] + b', "value": ' + text
             if headers:
-                shown["headers"] = [header and _header_as_json(**header) for header in headers]
-            yield _dumped(shown) + b"\n"
+                line += b', "headers": ' + _dumped(
+                    [header and _header_as_json(**header) for header in headers]
+                )
+            yield line + b"}\n"
 
     return render
 
@@ -125,7 +128,7 @@ def _decoded(
 ) -> bytes | None:
     """The JSON of a value; None if it cannot be decoded and is passed over."""
     try:
-        return codec.to_json(codec.decode(value))
+        return codec.json_of(value)
     except ValueError as error:
         topic, partition, offset = (
             table.column(name)[row].as_py() for name in ("topic", "partition", "offset")

@@ -13,7 +13,7 @@ from spark_eos.errors import SchemaMismatchError
 from spark_eos.extensions.value_formats.framing import confluent_header
 from spark_eos.extensions.value_formats.settings import ValueSettings
 from spark_eos.log.values.codec import ColumnEncoder, ValueCodec
-from spark_eos.log.values.json_values import WrittenFloat, dumps, loads, to_column
+from spark_eos.log.values.json_values import WrittenFloat, as_written, dumps, loads, to_column
 from spark_eos.log.values.problems import Problems, without
 
 if TYPE_CHECKING:
@@ -46,8 +46,17 @@ class JsonCodec(ValueCodec):
         return schema_fields(self.settings.schema)
 
     def encode(self, value: Any) -> bytes:
+        return self._encoded(value, dumps)
+
+    def encode_json(self, value: Any) -> bytes:
+        return self._encoded(value, as_written)
+
+    def json_of(self, data: bytes) -> bytes:
+        return as_written(self._loads(data, WrittenFloat.of))
+
+    def _encoded(self, value: Any, as_json: Callable[[Any], bytes]) -> bytes:
         try:
-            data = dumps(value)
+            data = as_json(value)
         except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
             raise ValueError(f"it cannot be written as JSON: {error}") from error
         if self._check is not None:

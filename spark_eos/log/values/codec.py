@@ -8,7 +8,6 @@ from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from spark_eos.log.values.json_values import dumps
 from spark_eos.log.values.problems import Problems
 from spark_eos.protocol.state import Topic
 
@@ -55,13 +54,13 @@ class ValueCodec(ABC):
     def encoder(self, columns: pa.Schema) -> ColumnEncoder:
         """Encodes rows with these columns. Raises `SchemaMismatchError` if the topic cannot take them."""
 
-    def from_json(self, value: Any) -> Any:
-        """What `encode` takes, of a JSON value that a person has typed. Raises `ValueError` with the reason."""
-        return value
+    @abstractmethod
+    def encode_json(self, value: Any) -> bytes:
+        """The bytes of a JSON value that a person has typed (`loads` with `WrittenFloat.of`). Raises as `encode`."""
 
-    def to_json(self, value: Any) -> bytes:
-        """The JSON of what `decode` gives, for people to read. Raises `ValueError`."""
-        return dumps(value)
+    @abstractmethod
+    def json_of(self, data: bytes) -> bytes:
+        """The JSON of stored bytes, on one line, for people to read. Raises as `decode`."""
 
     def written_json(self, data: bytes) -> bytes | None:
         """The JSON that the writer wrote: every digit, and every field that is there twice. None: it is no JSON."""

@@ -34,7 +34,7 @@ class WrittenFloat(float):
 def loads(data: bytes | str, parse_float: Callable[[str], float] | None = None) -> Any:
     """The value of a JSON text. Raises `ValueError`; NaN and Infinity are no JSON, and 1e400 is no float.
 
-    For `to_column` ``parse_float`` is `WrittenFloat.of`.
+    For `to_column` and `as_written` ``parse_float`` is `WrittenFloat.of`.
     """
     return json.loads(data, parse_constant=_refuse_constant, parse_float=parse_float or _finite)
 
@@ -43,6 +43,25 @@ def dumps(value: Any) -> bytes:
     """A value as JSON in UTF-8. Times become ISO 8601, bytes base64, UUIDs text. Raises `ValueError`, `TypeError`."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=to_plain)
     return text.encode()
+
+
+def as_written(value: Any) -> bytes:
+    """A value of `loads` as JSON in UTF-8, with the digits that were read of its numbers. Raises `ValueError`."""
+    try:
+        return _written(value).encode("utf-8", "backslashreplace")  # Half a character was an escape.
+    except RecursionError as error:
+        raise ValueError("its JSON is too deep") from error
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{{','.join(f'{_ENCODE(name)}:{_written(part)}' for name, part in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{','.join(map(_written, value))}]"
+    return str(value) if isinstance(value, WrittenFloat) else _ENCODE(value)
+
+
+_ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def to_plain(value: Any) -> Any:

@@ -99,6 +99,14 @@ def test_values_with_a_format_and_columns(log, follower):
     assert "9007199254740993" in found(follower, "flights")[0][2]
 
 
+def test_numbers_keep_all_their_digits(log, follower):
+    long = '{"a":0.12345678901234567890,"b":[1.10,123456789012345678901]}'
+    produce(follower, attempt(log, "json", value=long))
+    assert found(follower, "json")[0][2] == long
+    produce(follower, attempt(log, "flights", value='{"number": 9007199254740993.0}'))
+    assert "9007199254740993" in found(follower, "flights")[0][2]
+
+
 @pytest.mark.parametrize(
     ("topic", "fields", "error", "problem"),
     [

@@ -52,6 +52,52 @@ def test_json_that_a_topic_checks(log_url, here):
     assert json.loads(here.consume(log_url, "t", "--json"))["value"] == {"n": 1}
 
 
+LONG = b'{"a":0.12345678901234567890,"b":[1.10,{"c":12345678901234567890.5e-3}],"d":123456789012345678901}'
+
+
+def test_numbers_of_json_keep_all_their_digits(log_url, here):
+    Admin(log_url).create_topic("t", config={"value.format": "json"})
+    here.produce(log_url, "t", LONG + b"\n")
+    printed = here.consume(log_url, "t", "--json")
+    assert b'"value": ' + LONG in printed
+    here.produce(log_url, "t", printed, "--format", "json")
+    assert here.consume(log_url, "t", "--format", "hex") == (LONG.hex().encode() + b"\n") * 2
+    assert here.consume(log_url, "t") == (LONG + b"\n") * 2
+
+
+def test_half_a_character_stays_the_escape_that_it_was(log_url, here):
+    Admin(log_url).create_topic("t", config={"value.format": "json"})
+    here.produce(log_url, "t", b'{"a":"\\ud800"}\n')
+    assert here.consume(log_url, "t") == b'{"a":"\\ud800"}\n'
+
+
+def test_json_that_is_too_deep(log_url, here):
+    Admin(log_url).create_topic("t")
+    here.produce(log_url, "t", b"[" * 100_000)
+    Admin(log_url).alter_topic("t", config={"value.format": "json"})
+    assert "line 1: value: " in here.produce(log_url, "t", b"[" * 100_000, code=1)
+    assert "t-0, offset 0: its JSON is too deep" in here.run("consume", log_url, "t", "--json", code=1)
+
+
+@pytest.mark.parametrize("type_", ["long", {"type": "long", "logicalType": "timestamp-micros"}])
+def test_whole_numbers_of_avro_keep_all_their_digits(log_url, here, type_):
+    schema = {"type": "record", "name": "V", "fields": [{"name": "n", "type": ["null", type_]}]}
+    Admin(log_url).create_topic("t", config={"value.format": "avro", "value.schema": json.dumps(schema)})
+    for typed in ("9007199254740993", "9007199254740993.0", "9.007199254740993e15"):
+        here.produce(log_url, "t", b'{"n": {"long": %s}}\n' % typed.encode())
+    assert here.consume(log_url, "t") == b'{"n": {"long": 9007199254740993}}\n' * 3
+    for typed in ("0.5", "9007199254740993.25", "1e400", "NaN"):
+        error = here.produce(log_url, "t", b'{"n": {"long": %s}}\n' % typed.encode(), code=1)
+        assert "line 1: value: " in error
+
+
+def test_text_of_avro_is_printed_as_it_is(log_url, here):
+    Admin(log_url).create_topic("t", config={"value.format": "avro", "value.schema": '"string"'})
+    here.produce(log_url, "t", '"Å☃"\n'.encode())
+    assert here.consume(log_url, "t").decode() == '"Å☃"\n'
+    assert '"value": "Å☃"'.encode() in here.consume(log_url, "t", "--json")
+
+
 def test_records_that_cannot_be_decoded(log_url, here):
     schema = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}
     Admin(log_url).create_topic("t")

@@ -67,21 +67,24 @@ def _rows(topic: Topic, question: Question) -> pa.RecordBatch:
             # A line of `eoslog produce`: JSON takes breaks of lines for blanks.
             return TypedRows(schema).rows([value.encode()], 1)
         codec = codec_of(topic)
-        record = {
-            "key": question.text("key", "") or None,
-            "value": None if question.flag("null") else value if codec is None else _json(value),
-            "headers": [_header(line) for line in question.text("headers", "").splitlines() if line.strip()],
-        }
-        return JsonRecords(codec).rows([json.dumps(record).encode()], 1)
+        key = json.dumps(question.text("key", "") or None)
+        text = "null" if question.flag("null") else json.dumps(value) if codec is None else _json(value)
+        headers = json.dumps(
+            [_header(line) for line in question.text("headers", "").splitlines() if line.strip()]
+        )
+        line = f'{{"key": {key}, "value": {text}, "headers": {headers}}}'
+        return JsonRecords(codec).rows([line.encode()], 1)
     except InvalidRecordError as error:
         raise InvalidRecordError(str(error).removeprefix("line 1: ")) from None
 
 
-def _json(text: str) -> object:
+def _json(text: str) -> str:
+    """As it is, if it is JSON: all digits of its numbers."""
     try:
-        return loads(text.encode())
+        loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidRecordError(f"value: it is no JSON: {error}") from None
+    return text
 
 
 def _header(line: str) -> list[str]:

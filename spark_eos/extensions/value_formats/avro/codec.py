@@ -77,11 +77,11 @@ class AvroCodec(ValueCodec):
             raise ValueError(f"it does not fit the topic's Avro schema: {_error_text(error)}") from error
         return out.getvalue()
 
-    def from_json(self, value: Any) -> Any:
-        return from_json(self._reader, value)
+    def encode_json(self, value: Any) -> bytes:
+        return self.encode(from_json(self._reader, value))
 
-    def to_json(self, value: Any) -> bytes:
-        return to_json(self._reader, value)
+    def json_of(self, data: bytes) -> bytes:
+        return to_json(self._reader, self.decode(data))
 
     def decode(self, data: bytes) -> Any:
         from fastavro import schemaless_reader

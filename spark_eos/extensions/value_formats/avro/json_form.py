@@ -10,6 +10,8 @@ import json
 import math
 from typing import Any
 
+import pyarrow as pa
+
 from spark_eos.extensions.value_formats.avro.types import (
     ArrayOf,
     AvroSchema,
@@ -20,8 +22,10 @@ from spark_eos.extensions.value_formats.avro.types import (
     Recursion,
     Union,
 )
+from spark_eos.log.values.json_values import to_column
 
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_WHOLE = to_column(pa.int64())
 
 
 def from_json(schema: AvroSchema, value: Any) -> Any:
@@ -52,10 +56,7 @@ def to_json(schema: AvroSchema, value: Any) -> bytes:
         raise ValueError(
             f"its value cannot be written as Avro's JSON ({type(error).__name__}: {error})"
         ) from error
-    text = out.getvalue()
-    if "NaN" in text or "Infinity" in text:
-        text = json.dumps(json.loads(text, parse_constant=str))
-    return text.encode()
+    return json.dumps(json.loads(out.getvalue(), parse_constant=str), ensure_ascii=False).encode()
 
 
 def _check(schema: AvroSchema) -> None:
@@ -78,10 +79,12 @@ def _is_recursive(type_: AvroType) -> bool:
 
 
 def _with_numbers(type_: AvroType, value: Any) -> Any:
-    """The JSON value, with numbers in place of the texts that stand for NaN and the infinities."""
+    """The JSON value, with numbers in place of the texts that stand for NaN and the infinities; 1e3 is whole, too."""
     match type_:
         case Primitive("float" | "double"):
             return _NOT_FINITE.get(value, value) if isinstance(value, str) else value
+        case Primitive("int" | "long") if isinstance(value, float):
+            return _WHOLE(value)
         case ArrayOf(items) if isinstance(value, list):
             return [_with_numbers(items, item) for item in value]
         case MapOf(values) if isinstance(value, dict):
