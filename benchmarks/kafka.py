@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks import jars
 from benchmarks.jars import Missing
-from spark_eos.testing.cloud_servers import free_port
+from verification.cloud_servers import free_port
 
 __all__ = ["Broker"]
 

@@ -18,7 +18,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_eos.testing.cloud_servers import Server
+    from verification.cloud_servers import Server
 
 pytest_plugins = [
     "tests.conformance.plugin",
@@ -90,7 +90,7 @@ def tlc() -> None:
 @pytest.fixture(scope="session")
 def minio_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """MinIO, for all tests that ask for it."""
-    from spark_eos.testing.cloud_servers import MINIO, installed, minio
+    from verification.cloud_servers import MINIO, installed, minio
 
     if not installed(MINIO):
         pytest.skip("MinIO is not here: scripts/servers installs it")
@@ -101,7 +101,7 @@ def minio_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def azurite_server() -> Iterator[Server]:
     """Azurite, for all tests that ask for it."""
-    from spark_eos.testing.cloud_servers import AZURITE, azurite, installed
+    from verification.cloud_servers import AZURITE, azurite, installed
 
     if not installed(AZURITE):
         pytest.skip("Azurite is not here: scripts/servers installs it")

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition, errors
-from spark_eos.extensions.tables.memory_table import MemoryTable
 from spark_eos.extensions.tables.target import DataFile, FileChange, Stamp
 from spark_eos.log import paths
 from spark_eos.log.clock import Retry
@@ -37,6 +36,7 @@ from spark_eos.testing import Fault, FaultyStore
 from tests.conformance.helpers import ENTRIES, append, run, transactional, values
 from tests.extensions.value_formats.registry_server import RegistryServer
 from tests.log.fakes import FakeClock
+from verification.publishing.memory_table import MemoryTable
 from verification.retiring import RETIRED_AT_ONCE
 
 T0 = TopicPartition("t", 0)

@@ -12,12 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 PUBLIC = {"spark_eos", "spark_eos.cli", "spark_eos.errors", "spark_eos.spark.datasource", "spark_eos.storage"}
-PUBLIC |= {
-    "spark_eos.monitoring",
-    "spark_eos.extensions.tables",
-    "spark_eos.testing",
-    "spark_eos.testing.cloud_servers",
-}
+PUBLIC |= {"spark_eos.monitoring", "spark_eos.extensions.tables", "spark_eos.testing"}
 PUBLIC |= {"spark_eos.testing.store_contract"}
 PUBLIC |= {"spark_eos.kafka", "spark_eos.kafka.admin", "spark_eos.kafka.errors", "spark_eos.kafka.structs"}
 """Modules from which examples may import; from the package itself what it exports."""

@@ -1,20 +1,18 @@
 """Tools to test stores and jobs, shipped so that users can test their own (docs/guide/testing.md).
 
-- `FaultyStore` wraps a store and fails on demand; `Disk` is a disk that forgets what was not synced.
+- `FaultyStore` wraps a store and fails on demand.
 - `crash_points` runs a job once for each operation of its store, with a crash or another trouble there; `check_log`
   checks the log that is left.
 - `Recorder` writes down what clients asked for and were answered; `check` looks for anomalies in it.
 - The contract suite for stores needs pytest and is imported from its module:
   ``from spark_eos.testing.store_contract import StoreContract``.
-- `spark_eos.testing.object_server` is a small object store behind HTTP that errs on demand;
-  `spark_eos.testing.cloud_servers` starts real ones (MinIO, Azurite) where they are installed.
+- `spark_eos.testing.object_server` is a small object store behind HTTP that errs on demand.
 """
 
 from __future__ import annotations
 
 from spark_eos.testing.crash_store import CrashStore, Trouble
 from spark_eos.testing.crashpoints import CrashPoint, check_log, crash_points
-from spark_eos.testing.disk import Disk, PowerCut
 from spark_eos.testing.faulty_store import Call, Fault, FaultyStore
 from spark_eos.testing.history import Poll, Recorder, Report, Send, check
 
@@ -22,11 +20,9 @@ __all__ = [
     "Call",
     "CrashPoint",
     "CrashStore",
-    "Disk",
     "Fault",
     "FaultyStore",
     "Poll",
-    "PowerCut",
     "Recorder",
     "Report",
     "Send",

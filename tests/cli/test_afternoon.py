@@ -27,11 +27,11 @@ from spark_eos.extending import keys_added
 from spark_eos.log.clock import SYSTEM
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.protocol.actions import RaiseStagingFloor
-from spark_eos.testing.cloud_servers import temporary
 from tests.expiration import no_expiration
 from tests.monitoring.micro_batches import micro_batch
 from tests.needing import needs
 from tests.security.roles import POLICIES, policy
+from verification.cloud_servers import temporary
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = "https://github.com/spark-eos/spark-eos/blob/main/docs/"

@@ -11,7 +11,6 @@ import pytest
 
 from spark_eos import Admin, read_arrow
 from spark_eos.errors import EosLogError
-from spark_eos.extensions.tables.memory_table import MemoryTable
 from spark_eos.extensions.tables.publisher import Publisher
 from spark_eos.log import paths
 from spark_eos.log.clock import Retry
@@ -25,6 +24,7 @@ from spark_eos.testing import Trouble, check_log, crash_points
 from tests.crashpoints.app import IN_DOUBT, Clock, no_threads
 from tests.maintenance.sparse_world import small_pages
 from verification.no_threads import NO_THREADS
+from verification.publishing.memory_table import MemoryTable
 
 TOPICS = ("t", "u")
 PLACES = ["partition", "offset", "key", "value"]

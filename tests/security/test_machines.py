@@ -22,9 +22,9 @@ from spark_eos.extensions.machines.objects import REQUESTS
 from spark_eos.log import paths
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.storage import Settings, open_store
-from spark_eos.testing.cloud_servers import shared_access, temporary
 from tests.security.roles import POLICIES, allowed_by_azure, allowed_by_google, policy, values
 from tests.starting import start
+from verification.cloud_servers import shared_access, temporary
 from verification.processes import environment
 
 LONGEST_S = 240

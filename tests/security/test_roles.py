@@ -18,8 +18,8 @@ from spark_eos.clients.arrow_reader import read_arrow
 from spark_eos.errors import EosLogError, StorePermissionError
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.storage import Settings, open_store
-from spark_eos.testing.cloud_servers import shared_access, temporary
 from tests.security.roles import EARLIEST, POLICIES, maintain, policy, read, values, write
+from verification.cloud_servers import shared_access, temporary
 
 ROLES = ("reader", "writer", "maintainer")
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from spark_eos import Admin, Producer
-from spark_eos.testing.cloud_servers import free_port
 from tests.needing import needs
 from tests.sealing import seal
 from tests.sparks import SPARK
+from verification.cloud_servers import free_port
 from verification.processes import SPARK_HOME, Process, running, spark_submit
 
 DRIVERS = Path(__file__).with_name("drivers")

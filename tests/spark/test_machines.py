@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_eos.testing.cloud_servers import free_port
 from tests.pages import environment
+from verification.cloud_servers import free_port
 from verification.processes import ROOT, SPARK_HOME, running
 
 from .conftest import Bench

@@ -19,9 +19,9 @@ from spark_eos.spark.options import parse_sink, parse_source
 from spark_eos.spark.sink.checkpoint import Checkpoint, sources_of_batch
 from spark_eos.spark.start import start_query
 from spark_eos.storage import Settings, open_store, split_settings
-from spark_eos.testing.cloud_servers import temporary
 from tests.security.roles import policy
 from tests.sparks import HIDES
+from verification.cloud_servers import temporary
 from verification.fault_proxy import FaultPlan, FaultProxy
 
 from .conftest import SECRETS

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from spark_eos import Admin, Log, Producer
 from spark_eos.spark.table import read_table
 from spark_eos.storage import Settings, open_store
-from spark_eos.testing.cloud_servers import MINIO, installed, minio
+from verification.cloud_servers import MINIO, installed, minio
 
 ROWS = 60
 

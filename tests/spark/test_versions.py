@@ -19,8 +19,8 @@ from spark_eos.spark.sink.rejected_files import RefusedStreamReader
 from spark_eos.spark.source import source
 from spark_eos.spark.source.source import EosLogStreamReader
 from spark_eos.spark.version import ReadAllAvailable
-from spark_eos.testing.cloud_servers import HOME
 from tests.sparks import SPARK
+from verification.cloud_servers import HOME
 from verification.processes import ROOT, SPARK_HOME, environment
 
 KILLED = "tests/spark/test_exactly_once.py::test_a_killed_driver_loses_and_doubles_nothing"

@@ -39,8 +39,8 @@ from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.storage import PosixStore
 from spark_eos.storage.posix import direct_io, files, folders
 from spark_eos.storage.posix import store as posix_store
-from spark_eos.testing.disk import Disk, PowerCut
 from tests.log.fakes import FakeClock
+from verification.disk import Disk, PowerCut
 
 PLACE = "above/log"
 """The store's root under the disk's: two folders have to be made durable, too."""

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_eos.testing import cloud_servers
-from spark_eos.testing.cloud_servers import free_port
+from verification import cloud_servers
+from verification.cloud_servers import free_port
 from verification.processes import running
 
 HALF = 'import time; print("did 1\\ndid", end="", flush=True); time.sleep(600)'

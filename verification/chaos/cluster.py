@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from spark_eos.errors import EosLogError
-from spark_eos.testing.cloud_servers import free_port
+from verification.cloud_servers import free_port
 from verification.processes import (
     RUN,
     SPARK_HOME,

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from spark_eos.errors import IllegalStateError
-from spark_eos.testing.disk.failure import Failure
-from spark_eos.testing.disk.model import FileNode, Folder, Images, load, place_of
-from spark_eos.testing.disk.power_cut import PowerCut
+from verification.disk.failure import Failure
+from verification.disk.model import FileNode, Folder, Images, load, place_of
+from verification.disk.power_cut import PowerCut
 
 Place: TypeAlias = "tuple[Folder, str]"
 
@@ -38,17 +38,6 @@ class Disk:
         How many random states to draw after each call.
     seed
         Decides the random states.
-
-    Examples
-    --------
-    >>> from spark_eos.storage import PosixStore
-    >>> import tempfile
-    >>> disk = Disk(tempfile.mkdtemp())
-    >>> with disk.recording():
-    ...     PosixStore(disk.root + "/log").create("name", b"body")
-    ...     disk.note("created")
-    >>> all("log/name" in cut.files for cut in disk.cuts if "created" in cut.notes)
-    True
     """
 
     def __init__(self, root: str | os.PathLike[str], *, samples: int = 4, seed: int = 0) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_eos.testing.disk.disk import Disk
-from spark_eos.testing.disk.power_cut import PowerCut
+from verification.disk.disk import Disk
+from verification.disk.power_cut import PowerCut
 
 __all__ = ["Disk", "PowerCut"]
