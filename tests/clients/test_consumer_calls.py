@@ -335,10 +335,13 @@ def test_two_threads_at_the_same_time(log, call):
     other = threading.Thread(target=poll, daemon=True)
     other.start()
     assert polls.wait(30)
+    end = threading.Timer(30, consumer.wakeup)  # A call that is not refused waits for the other one.
+    end.start()
     try:
         with pytest.raises(ConcurrentModificationError, match=r"another thread is using this Consumer"):
             getattr(consumer, call)(*((0,) if call.startswith("poll") else ()))
     finally:
+        end.cancel()
         consumer.wakeup()
         other.join(60)
     assert woken

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from spark_eos.errors import NotALogError
 from spark_eos.log import paths
 from spark_eos.log.handle.unfinished import not_a_log
+from spark_eos.log.log import Log
 from spark_eos.storage import MemoryStore
 
 MARKS = {
@@ -23,6 +25,15 @@ def test_what_was_begun_and_how_it_ends(mark):
     store = MemoryStore()
     store.create(paths.COPY, mark.encode())
     assert MARKS[mark].replace("PLACE", store.url) in str(not_a_log(store))
+
+
+@pytest.mark.parametrize("make", [Log.create, Log.open_or_create])
+def test_no_log_is_made_there(make):
+    store = MemoryStore()
+    store.create(paths.COPY, b'{"log_id": "l-1"}')
+    with pytest.raises(NotALogError, match="unfinished copy of log l-1"):
+        make(store)
+    assert [info.name for info in store.list("")] == [paths.COPY]
 
 
 def test_a_place_without_a_mark():

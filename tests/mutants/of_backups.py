@@ -131,7 +131,7 @@ MUTANTS = (
         "    of_logs = (paths.LOG, paths.COPY, DATA_MARK)\n",
         "    of_logs = (paths.LOG, DATA_MARK)\n",
         "a program makes a log of its own in an unfinished copy",
-        _OF_SLEEP,
+        ("tests/log/test_unfinished.py",),
     ),
     Mutant(
         "copy-in-use-is-never-finished",
