@@ -58,6 +58,14 @@ def test_topics(admin):
         admin.describe_topic("t")
 
 
+@pytest.mark.parametrize("validate_only", [False, True])
+def test_a_topic_that_is_to_be_created_twice(url, validate_only):
+    with pytest.raises(InvalidRequestError, match="topic 'b' is named twice"):
+        Admin(url).create_topics(["a", "b", "b"], validate_only=validate_only)
+    with pytest.raises(NotALogError):
+        Admin(url).list_topics()
+
+
 @pytest.mark.parametrize("given", [("bad/name", 1), ("..", 1), ("t", 0), ("t", -2)], ids=str)
 @pytest.mark.parametrize(
     "create",
@@ -83,6 +91,14 @@ def test_description(url, admin):
         (1, 0, 0, 0),
     ]
     assert (described.name, described.config, described.schema) == ("t", {}, None)
+
+
+@pytest.mark.parametrize("validate_only", [False, True])
+def test_partitions_that_are_not_more(admin, validate_only):
+    for count in (2, 1):
+        with pytest.raises(InvalidRequestError, match=f"topic 't' has 2 partitions: {count} are not more"):
+            admin.create_partitions({"t": count}, validate_only=validate_only)
+    assert len(admin.describe_topic("t").partitions) == 2
 
 
 def test_altering(admin):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from datetime import timedelta
+from datetime import time, timedelta
 from pathlib import Path
 
 import duckdb
@@ -113,6 +113,15 @@ def test_filters_and_columns(url):
     assert read_polars(url, "t", columns=["_topic"]).collect()["_topic"].to_list() == ["t"] * 70
 
 
+def test_the_first_rows_of_many_batches(tmp_path):
+    url = str(tmp_path / "log")
+    with Producer(url) as producer:
+        for value in range(4):
+            producer.send_arrow("t", pa.table({"value": [b"%d" % value] * 10})).result(timeout=60)
+    for count in (3, 10, 15, 100):
+        assert read_polars(url, "t").head(count).collect().height == min(count, 40)
+
+
 @ENGINES
 def test_a_file_that_is_gone_is_an_error(url, engine):
     relation = read_duckdb(duckdb.connect(), url, "t") if engine is in_duckdb else read_polars(url, "t")
@@ -122,16 +131,18 @@ def test_a_file_that_is_gone_is_an_error(url, engine):
 
 
 def test_types_that_parquet_has_otherwise_are_read_by_us(tmp_path):
-    schema = pa.schema([("n", pa.int64()), ("d", pa.duration("us"))])
+    schema = pa.schema([("n", pa.int64()), ("d", pa.duration("us")), ("at", pa.time64("ns"))])
     url = str(tmp_path / "log")
     with Admin(url) as admin, Producer(url) as producer:
         admin.create_topic("t", 1, schema=schema)
-        made = pa.table({"n": [1], "d": [timedelta(days=3)]}, schema=schema)
+        made = pa.table({"n": [1], "d": [timedelta(days=3)], "at": [time(1, 2, 3, 4)]}, schema=schema)
         producer.send_arrow("t", made).result(timeout=60)
     seal(Log.shared(url), "t", 1)
-    assert read_duckdb(duckdb.connect(), url, "t").fetchall() == [(1, timedelta(days=3))]
-    assert read_polars(url, "t").collect().rows() == [(1, timedelta(days=3))]
+    row = (1, timedelta(days=3), time(1, 2, 3, 4))
+    assert read_duckdb(duckdb.connect(), url, "t").fetchall() == [row]
+    assert read_polars(url, "t").collect().rows() == [row]
     for engine in (in_duckdb, in_polars):
+        assert engine(url, "t", columns=["n", "at"])["at"].to_pylist() == [row[2]]
         assert engine(url, "t", columns=["n"])["n"].to_pylist() == [1]
 
 

@@ -34,6 +34,7 @@ ELSE = {
     "double": pa.array([float("nan"), None, -0.0, float("inf"), 5e-324], pa.float64()),
     "local": pa.array(NUMBERS, pa.timestamp("us")),
     "duration": pa.array(NUMBERS, pa.duration("us")),
+    "spans": pa.array([[(7, 1)], None, [], [(8, None), (9, 2)], []], pa.map_(pa.duration("us"), pa.int64())),
     "wide": pa.array(
         [None if n is None else Decimal(10) ** 37 * n for n in [1, None, 3, -4, 5]], pa.decimal128(38, 0)
     ),
