@@ -18,6 +18,7 @@ log = here/log
 checkpoints = here/checkpoints
 partitions = 4
 trigger = available-now
+of_other_jobs = alone
 [one]
 transactional_id = the-one
 input =
