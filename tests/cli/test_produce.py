@@ -15,7 +15,9 @@ import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.cli.command import main
+from spark_eos.cli.console import lines
 from spark_eos.cli.progress import Progress
+from spark_eos.errors import InvalidRecordError
 from spark_eos.log.schemas.type_names import parse_type
 from tests.cli.console import Here, eoslog
 
@@ -397,3 +399,16 @@ def test_many_lines(log_url, here):
     data = b"".join(b"%d\n" % number for number in range(200_000))
     assert here.produce(log_url, "t", data) == b"200,000 records written to topic t; the topic is new\n"
     assert here.consume(log_url, "t") == data
+
+
+def test_a_line_that_no_record_can_hold_is_named_though_it_comes_in_pieces(monkeypatch):
+    monkeypatch.setattr(lines, "_MAX_LINE_BYTES", 50)
+    reading, writing = os.pipe()
+    os.write(writing, b"1\n2\n" + b"x" * 40)
+    blocks = lines.blocks(reading, lambda: None)
+    assert next(blocks) == [b"1", b"2"]
+    os.write(writing, b"x" * 20)
+    os.close(writing)
+    with pytest.raises(InvalidRecordError, match="line 3 has more than 50 bytes"):
+        next(blocks)
+    os.close(reading)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from settings import Setting, existing, positive, read_settings, require_topic, write
+from pyspark.errors import PySparkException
+from settings import Setting, existing, positive, read_settings, require_topic, run, write
 
 from spark_eos import Admin
 from spark_eos.errors import CheckpointMismatchError, NotALogError, UnknownTopicOrPartitionError
@@ -17,6 +18,7 @@ log = here/log
 checkpoints = here/checkpoints
 partitions = 4
 trigger = available-now
+of_other_jobs = alone
 [one]
 transactional_id = the-one
 input =
@@ -116,3 +118,21 @@ def test_the_checkpoint_of_another_log_is_refused_before_anything_starts(read, t
     settings = read("one", "--input", str(tmp_path), "--log", log, "--checkpoints", folder)
     with pytest.raises(CheckpointMismatchError, match="they went to another log"):
         write(None, settings, "t")
+
+
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        ("Python worker\nspark_eos.errors.A: because\nspark_eos.errors.B: why: so\nat line 1", "why: so"),
+        ("\n[STREAM_FAILED] it ended\nat line 1", "[STREAM_FAILED] it ended"),
+    ],
+)
+def test_the_last_line_of_a_job_is_the_error_that_counts(text, last):
+    """Of several errors of the log the last one: the others are what it came of."""
+
+    def job():
+        raise PySparkException(text)
+
+    with pytest.raises(SystemExit) as ended:
+        run(job)
+    assert ended.value.code == f"{text}\n\nerror: {last}"

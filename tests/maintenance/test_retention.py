@@ -165,6 +165,14 @@ def test_a_clock_that_is_ahead_does_not_empty_the_log(log, caplog):
     assert values(another(log, b"c")) == []
 
 
+def test_a_clock_that_is_to_be_trusted_is_believed_whatever_it_says(log):
+    at(log, 0, age_ms=0)
+    ahead = another(log)
+    ahead.clock.now += 3650 * DAY_MS / 1000
+    assert Retention(ahead).look() == []
+    assert [due.offset for due in Retention(ahead, trust_clock=True).look()] == [1]
+
+
 def test_a_log_that_is_quiet_is_cut_by_who_watches_it(log):
     at(log, *range(10), age_ms=0)
     retention = Retention(log)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 from pyarrow.fs import LocalFileSystem
 
@@ -53,6 +55,24 @@ def test_sources_of_batch(root):
     checkpoint = Checkpoint(str(root))
     assert sources_of_batch(checkpoint, 0) == ((None, None, "0"), (None, None, None), (None, None, None))
     assert sources_of_batch(checkpoint, 1) == LATER
+
+
+def test_a_digit_that_changed_does_not_fit_the_sums(root):
+    path = root / "offsets/0"
+    pieces = [path.read_bytes()[at : at + 16] for at in range(0, path.stat().st_size, 16)]
+    sums = b"".join(zlib.crc32(piece).to_bytes(4, "big") for piece in pieces)
+    (root / "offsets/.0.crc").write_bytes(b"crc\0\0\0\0\x10" + sums)
+    assert Checkpoint(str(root)).offsets(0).offsets["0"] == "0"
+    path.write_text(path.read_text().replace("\n0\n", "\n1\n"))
+    with pytest.raises(CheckpointMismatchError, match="does not fit its checksums"):
+        Checkpoint(str(root)).offsets(0)
+
+
+@pytest.mark.parametrize("sums", [b"", b"crd\0\0\0\2\0", b"crc\0\0\0\0\0", b"crc\0\xff\xff\xff\xff"])
+def test_sums_without_a_header_are_passed_over(root, sums):
+    """As Hadoop does it: of these none says how many bytes have one."""
+    (root / "offsets/.0.crc").write_bytes(sums)
+    assert Checkpoint(str(root)).offsets(0) is not None
 
 
 LATER = ((None, "0", "3"), (None, None, '{"logOffset":0}'), (None, None, PYTHON))

@@ -513,6 +513,22 @@ def test_a_start_that_was_cancelled_is_made_again(slow):
     assert slow.values() == [b"0"]
 
 
+def test_the_paused_partitions_are_those_that_are_left_out(slow):
+    Admin(slow.log).create_partitions({"t": 2})
+    fill(slow.log, b"0")
+
+    async def main():
+        async with reader(slow.log) as consumer:
+            consumer.assign([T0, TopicPartition("t", 1)])
+            await consumer.pause(T0)
+            assert consumer.paused() == {T0}
+            assert await consumer.getmany() == {}
+            await consumer.resume(T0)
+            assert consumer.paused() == set()
+
+    asyncio.run(main())
+
+
 def test_a_start_of_a_consumer_that_was_cancelled_leaves_none_open(slow, monkeypatch):
     """Nothing else has the consumer that comes of it."""
     begun, gate, closed = (threading.Event() for _ in range(3))

@@ -43,6 +43,9 @@ from spark_eos.log.data.planner import end_offset, plan
 from spark_eos.log.data.records import read
 from spark_eos.log.log import Log
 from spark_eos.maintenance.vacuum import Vacuum
+from spark_eos.protocol.actions import RaiseStagingFloor
+from spark_eos.protocol.actions.appends import staged_at
+from spark_eos.protocol.types import Membership
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import Fault, FaultyStore, check_log
 from verification.retiring import RETIRED_AT_ONCE
@@ -460,6 +463,19 @@ def test_two_tasks_that_commit_one_partition_are_refused(log):
     assert [one.offset for one in committed.values()] == [4, 7]
 
 
+def test_two_tasks_that_commit_as_different_members_are_refused(log):
+    transaction = begin(log)
+    receipts = []
+    for task in range(2):
+        with StagedWriter(transaction.token, task, url=another(log)) as writer:
+            writer.send_offsets_to_transaction({TopicPartition("t", task): 1}, "g")
+        (offsets,) = writer.receipt.offsets
+        of_member = offsets._replace(member=Membership(f"member {task}", 1))
+        receipts.append(writer.receipt._replace(offsets=(of_member,)))
+    with pytest.raises(InvalidRequestError, match="group 'g' as different members"):
+        transaction.commit(receipts)
+
+
 def test_offsets_of_an_attempt_that_does_not_count_do_not_count(log):
     transaction = begin(log)
     receipts = []
@@ -480,6 +496,15 @@ def test_what_is_being_staged_outlives_vacuum_for_its_min_age(log):
     receipt = staged(log, transaction, 0, "a")
     Producer(log).send("t", "meanwhile", partition=1).get()
     Vacuum(log, min_age_s=3600).run(wait=False)
+    transaction.commit([receipt])
+    assert values(log) == ["a"]
+
+
+def test_files_that_were_staged_at_the_floor_are_committed(log):
+    transaction = begin(log)
+    receipt = staged(log, transaction, 0, "a")
+    floor = staged_at(receipt.files[0].file.name)
+    assert log.commit(lambda _: (RaiseStagingFloor(floor),)).state.staging_floor == floor > 0
     transaction.commit([receipt])
     assert values(log) == ["a"]
 

@@ -8,6 +8,7 @@ import os
 import pickle
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -41,6 +42,7 @@ class Given:
 
 ONE, TWO = b"1" * 32, b"2" * 32
 PROVIDER = Given(one=ONE)
+NO_PROVIDER = SimpleNamespace(key="no method")
 
 
 def of(inner: MemoryStore, key_id: str = "one", **keys: bytes) -> EncryptedStore:
@@ -242,6 +244,11 @@ def test_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(ConfigError) as caught:
             open_keys(bad)
         assert base64.b64encode(ONE).decode() not in str(caught.value)
+    with pytest.raises(ConfigError, match="no method key"):
+        open_keys(f"{__name__}:NO_PROVIDER")
+    for nothing in ("no_such_module.within:x", "json.no_such_module:x"):
+        with pytest.raises(ConfigError, match="names nothing"):
+            open_keys(nothing)
     for number, missing in enumerate(("no_such_module", "no_such_module.within")):
         (tmp_path / f"keys_{number}.py").write_text(f"import {missing}\n")
         monkeypatch.syspath_prepend(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
@@ -17,7 +18,7 @@ from spark_eos.log import paths
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.maintenance.verify.verify import verify
-from spark_eos.storage import MemoryStore, PosixStore, Store
+from spark_eos.storage import MemoryStore, ObjectInfo, PosixStore, Store
 from tests.maintenance.sparse_world import World, everything, small_pages
 
 KEYS = {"one": b"1" * 32, "two": b"2" * 32}
@@ -133,3 +134,21 @@ def test_rotation_needs_keys() -> None:
     with pytest.raises(StorePermissionError, match="no encryption key 'one'"):
         KeyRotator(Log.open(keyed(inner, "two", "two"))).run()
     assert [one.key_id for one in keys_in_use(log)] == ["one"]
+
+
+def test_a_file_that_vacuum_removes_meanwhile_is_passed_over() -> None:
+    class Vacuumed(MemoryStore):
+        def list(self, prefix: str) -> Iterator[ObjectInfo]:
+            infos = [*super().list(prefix)]
+            if prefix == paths.DATA:
+                self.delete(infos[0].name)
+            return iter(infos)
+
+    log = Log.create(keyed(Vacuumed(), "one", "one"))
+    Admin(log).create_topic("t")
+    for _ in range(2):
+        with log.stage(log.topic("t")) as writer:
+            writer.append(pa.table({"value": [b"x"]}), 0)
+            writer.finish()
+    (found,) = keys_in_use(log)
+    assert found.files == 1

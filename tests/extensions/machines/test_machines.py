@@ -68,7 +68,8 @@ def host():
     host.close()
 
 
-def test_submissions_arrive_and_the_newest_entry_is_told(host):
+def test_submissions_arrive_and_the_newest_entry_is_told(host, monkeypatch):
+    monkeypatch.setattr("spark_eos.extensions.machines.mailbox.LEADS_S", 600.0)
     host.mailbox.note_lead()
     host.mailbox.publish(7)
     peer = call(host.hint, MEMBER_ID)
@@ -361,6 +362,21 @@ def test_a_leader_commits_nothing_for_a_member_that_is_silent():
     assert mailbox.submissions() == [b"a", b"b"]
     now += 0.1
     assert mailbox.submissions() == [b"b"]
+
+
+def test_a_member_that_says_the_same_again_is_not_silent():
+    now = 0.0
+    mailbox = Mailbox(lambda: now)
+    for _ in range(2):
+        mailbox.put("one", encode_bundle([b"a"]))
+        now += SUBMISSION_TTL_S
+    assert mailbox.submissions() == [b"a"]
+
+
+def test_a_bundle_that_ends_early_is_none():
+    body = encode_bundle([b"a", b"bcd"])
+    assert decode_bundle(body) == [b"a", b"bcd"]
+    assert [decode_bundle(body[:at]) for at in range(6, len(body))] == [None] * (len(body) - 6)
 
 
 # -- The setting ------------------------------------------------------------------------------------------

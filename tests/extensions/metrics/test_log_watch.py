@@ -387,6 +387,19 @@ def test_of_several_snapshots_the_newest_counts():
     assert world.look()["maintenance.unsealed_entries",] < 4
 
 
+def test_a_snapshot_whose_entry_is_retired_has_no_age():
+    """So it is where a newer one was stored after the listing."""
+    world = Watched(snapshot_interval=4)
+    send(world.log.without_maintenance(), "t", 8)
+    assert [done.error for done in Maintainer(world.log, only=["snapshot"]).run()] == [None]
+    (name,) = (info.name for info in world.log.store.list(paths.SNAPSHOTS))
+    state = world.log.state
+    world.log.store.retire(paths.entry(paths.snapshot_seq(name), state.entries_per_folder))
+    found = world.look()
+    assert found["maintenance.unsealed_entries",] == state.seq - paths.snapshot_seq(name)
+    assert ("maintenance.snapshot.age",) not in found
+
+
 def test_small_batches_that_rolling_leaves_alone_are_no_debt():
     """Else the alert on them would not end with what its runbook says."""
     world = Watched()

@@ -92,11 +92,13 @@ def test_records_do_not_go_round(log):
 
 
 def test_a_mirror_that_was_taken_over_from_never_writes_again(log):
+    mirrored(log, "in", "K1", "a")
     check_not_taken_over(log.state, "in")
     state = noted(log, Note("out", "cluster", "positions", "in"))
     check_not_taken_over(state, "another")
     with pytest.raises(ProducerFencedError, match="mirror out 'out' has taken over"):
         check_not_taken_over(state, "in")
+    check_no_loop(state, out=[(state.topics["a"].topic_id, "K1")])  # So it brings nothing back.
 
 
 def test_a_second_mirror_that_reverses_the_same_one_makes_no_topic(log):
