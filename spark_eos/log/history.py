@@ -26,13 +26,17 @@ _ENDED = {TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
 
 
 class Span(NamedTuple):
-    """``records`` of one transaction in a partition, from offset ``first`` to ``last``; others may lie between."""
+    """``records`` of one transaction in a partition, from offset ``first`` to ``last``; others may lie between.
+
+    Another topic may have the name by now: ``topic_id`` tells them apart.
+    """
 
     topic: str
     partition: int
     first: int
     last: int
     records: int
+    topic_id: str
 
 
 @dataclass(frozen=True)
@@ -159,7 +163,8 @@ def _spans(
         rows = [row for row in _rows(before, after, key, stamp.producer_id) if _is_of(row, stamp)]
         if rows:
             records = sum(row.batch.count for row in rows if row.batch is not None)
-            yield Span(topics[key[0]], key[1], rows[0].base_offset, rows[-1].next_offset - 1, records)
+            first, last = rows[0].base_offset, rows[-1].next_offset - 1
+            yield Span(topics[key[0]], key[1], first, last, records, key[0])
 
 
 def _rows(before: State, after: State, key: PartitionKey, producer_id: int) -> Iterator[IndexRow]:

@@ -95,7 +95,7 @@ class Timekeeper:
         return Stamp(known_ms, known_ms > state.timestamp_ms + limit_ms)
 
     def record_ms(self, state: State) -> int:
-        """The time for records: by this machine's clock, unless the store contradicts it."""
+        """The time for records, and for who looks: by this machine's clock, unless the store contradicts it."""
         self.saw(state)
         now_ms, known_ms = self._clock.now_ms(), self._likely_ms()
         limit_ms = setting(state, "entry.timestamp.after.max.ms")
@@ -116,9 +116,13 @@ class Timekeeper:
 
     def now_ms(self, state: State) -> int:
         """The time by the store's clock, or, where it cannot tell, by this machine's."""
-        self.saw(state)
-        store_ms = self._ask(setting(state, "entry.timestamp.after.max.ms"))
+        store_ms = self.told_ms(state)
         return self._clock.now_ms() if store_ms is None else store_ms
+
+    def told_ms(self, state: State) -> int | None:
+        """The time by the store's clock, asked now or a while ago; None if it cannot tell."""
+        self.saw(state)
+        return self._ask(setting(state, "entry.timestamp.after.max.ms"))
 
     def expiry_ms(self, state: State, *, trust_clock: bool = False) -> int:
         """The time by which things may expire: no more than a day (`SLACK_MS`) past what is known of the log's time.

@@ -119,7 +119,7 @@ class Activity(NamedTuple):
     log_time_ms
         The time of the newest entry.
     now_ms
-        The time of the look.
+        The time of the look: by this machine's clock, or by the store's where that contradicts it.
     window_s
         The rates are of so many seconds before the look; 0 for the first one, which has no rates.
     entries_per_s, records_per_s, bytes_per_s
@@ -193,7 +193,7 @@ class Watch:
         """
         log, before = self._log, self._state
         state = log.follow()
-        now_s, now_ms = log.clock.monotonic(), log.clock.now_ms()
+        now_s, now_ms = log.clock.monotonic(), log.time.record_ms(state)
         if before is None:
             self._first_s = now_s
         else:

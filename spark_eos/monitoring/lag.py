@@ -191,7 +191,8 @@ def lags(log: Log, *, exact: bool = False, max_age_s: float = 1.0) -> list[Lag]:
     >>> lag.kind, lag.name, lag.committed, lag.end, lag.offsets, lag.records
     ('group', 'billing', 1, 3, 2, 2)
     """
-    state, now_ms = log.follow(max_age_s), log.clock.now_ms()
+    state = log.follow(max_age_s)
+    now_ms = log.time.record_ms(state)
     return lags_of(state, now_ms, log.load) if exact else lags_at(log, state, now_ms)
 
 

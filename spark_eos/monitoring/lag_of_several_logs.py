@@ -120,7 +120,8 @@ def lags_of_queries(
     lags: dict[int, Iterator[Lag]] = {}
     for at in sorted({reading.at for reading in all_readings if reading.at is not None}):
         places = [place for reading in all_readings if reading.at == at for place in reading.places]
-        lags[at] = iter(measured(logs[at], sources[at].state, places, logs[at].clock.now_ms(), exact=exact))
+        state = sources[at].state
+        lags[at] = iter(measured(logs[at], state, places, logs[at].time.record_ms(state), exact=exact))
     return [
         QueryAcross(
             *(

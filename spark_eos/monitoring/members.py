@@ -55,7 +55,7 @@ def silent_members(log: Log, state: State, now_ms: int) -> list[SilentMember]:
         for silent_member in silent
         for member in _members(newer, silent_member.group)
         if member.member_id == silent_member.member_id
-        and (again := _looked_at(log, silent_member.group, member, log.clock.now_ms())) is not None
+        and (again := _looked_at(log, silent_member.group, member, now_ms)) is not None
     ]
 
 
@@ -68,17 +68,6 @@ def not_asked(state: State) -> dict[str, int]:
             counts[name] = count - budget
         budget = max(budget - count, 0)
     return counts
-
-
-def earlier(silent: SilentMember, state: State, now_ms: int, lead_ms: int) -> SilentMember | None:
-    """The member by a clock that is behind the one by which it was looked at; None if it is not silent by that."""
-    group = state.groups.get(silent.group)
-    member = None if group is None else group.members.get(silent.member_id)
-    if member is None:
-        return None
-    silent_ms = None if silent.silent_ms is None else silent.silent_ms - lead_ms
-    for_ms = now_ms - member.joined_ms if silent_ms is None else silent_ms
-    return silent._replace(silent_ms=silent_ms) if for_ms >= _PATIENCE * member.session_timeout_ms else None
 
 
 def _members(state: State, group: str) -> list[Member]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from spark_eos.errors import EosLogError, StorePermissionError
@@ -12,20 +12,30 @@ from spark_eos.errors.hidden import safe_url
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.log import Log
+from spark_eos.log.timekeeping import is_ahead
 from spark_eos.maintenance.maintain import size_text
 from spark_eos.monitoring.activity import Activity, Watch
+from spark_eos.monitoring.lag import Lag
 from spark_eos.monitoring.measured_store import LookingStore
 from spark_eos.monitoring.members import SilentMember, silent_members
 from spark_eos.monitoring.sizes import Sizes
-from spark_eos.monitoring.troubles.of_state import LogView, judged, of_snapshots
+from spark_eos.monitoring.troubles.of_state import LogView, of_snapshots, troubles_of
 from spark_eos.monitoring.troubles.trouble import LOG, Trouble, worst_first
-from spark_eos.protocol.state import State
+from spark_eos.protocol.rules.settings import setting
+from spark_eos.protocol.state import PartitionKey, State
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 from spark_eos.storage.two_stores import is_apart
 from spark_eos.storage.urls import data_store
 
 _LOW, _FULL = 0.05, 0.01
 _LEAST_BYTES = 1 << 20
+
+
+class _TellingStore(LookingStore):
+    """One that tells the time all the same."""
+
+    def now_ms(self) -> int | None:
+        return self.inner.now_ms()
 
 
 class Status(NamedTuple):
@@ -76,11 +86,11 @@ def status_of(
 ) -> Status:
     """Look at a log once. An error of the log is a trouble.
 
-    It never writes: the store that it uses refuses to. Only where this machine's clock may be wrong (`judged`) the
-    store is asked for its own time, for which it makes an object of the moment.
+    It never writes: the store that it uses refuses to. Only where this machine's clock may be wrong, or nothing was
+    written for long, the store is asked for its own time, for which it makes an object of the moment.
     """
     inner = url if isinstance(url, Store) else open_store(url, settings)
-    store = LookingStore(inner)
+    store = _TellingStore(inner)
     label = safe_url(store.url)
     try:
         log = Log.open(store, clock)
@@ -102,8 +112,23 @@ def _of_state(log: Log, activity: Activity, settings: Settings) -> list[Trouble]
     state, now_ms = log.state, activity.now_ms
     small = {key: size.small for key, size in Sizes().of(state).items()}
     silent, refused = silent_or_refused(log, state, now_ms, settings)
-    view = LogView(state, now_ms, activity.lags, small, silent or ())
-    return [*refused, *judged(view, lambda: _store_ms(log))]
+    return [*refused, *troubles_of(view_of(log, state, now_ms, activity.lags, small, silent or ()))]
+
+
+def view_of(
+    log: Log,
+    state: State,
+    now_ms: int,
+    lags: Sequence[Lag],
+    small: Mapping[PartitionKey, int],
+    silent: Sequence[SilentMember],
+) -> LogView:
+    """With this machine's clock and the store's beside the time ``now_ms``."""
+    machine_ms = log.clock.now_ms()
+    limit_ms = setting(state, "entry.timestamp.after.max.ms")
+    told_ms = log.time.told_ms(state) if is_ahead(state, machine_ms) else None
+    is_wrong = abs(machine_ms - now_ms) > limit_ms
+    return LogView(state, now_ms, lags, small, silent, machine_ms if is_wrong else now_ms, told_ms)
 
 
 def silent_or_refused(
@@ -114,15 +139,6 @@ def silent_or_refused(
         return tuple(silent_members(log, state, now_ms)), []
     except StorePermissionError as error:
         return None, [of_error(error, settings, is_bucket="://" in log.url)]
-
-
-def _store_ms(log: Log) -> int | None:
-    """The time by the store's clock; None if it cannot tell, or these credentials may not make the object for it."""
-    assert isinstance(log.store, LookingStore)
-    try:
-        return log.store.inner.now_ms()
-    except EosLogError:
-        return None
 
 
 def of_error(error: EosLogError, settings: Settings, *, is_bucket: bool = True) -> Trouble:

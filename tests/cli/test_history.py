@@ -54,7 +54,8 @@ def test_history(log, capsys):
         ("ABORT", {"t": 2}, 1, "app"),
         ("COMMIT", {"u": 2}, 2, "app"),
     ]
-    assert found[1]["offsets"] == [{"topic": "t", "partition": 0, "first": 3, "last": 4, "records": 2}]
+    place = {"topic": "t", "partition": 0, "first": 3, "last": 4, "records": 2}
+    assert found[1]["offsets"] == [{**place, "topic_id": log.topic("t").topic_id}]
     assert found[2]["groups"] == {"g": {"t-0": 3}}
 
 

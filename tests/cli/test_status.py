@@ -18,7 +18,7 @@ from spark_eos.clients.admin import ClockDescription
 from spark_eos.clients.consumer.heartbeat import HeartbeatThread, heartbeat_name
 from spark_eos.errors import GroupNotEmptyError, StorePermissionError, StoreUnavailableError
 from spark_eos.maintenance.maintain import Maintainer
-from spark_eos.monitoring import members
+from spark_eos.monitoring import Watch, lags, members
 from spark_eos.monitoring import status as status_module
 from spark_eos.monitoring.status import Space, of_error, space_of, status_of
 from spark_eos.monitoring.troubles import of_state
@@ -272,6 +272,31 @@ def test_a_machine_whose_clock_is_ahead_calls_nobody_late(clock):
     clock.now += 48 * HOUR_S  # And of what is late it says so.
     names = {trouble.name for trouble in status_of(store, clock=fast).troubles}
     assert names == {"hanging transaction", "silent member", "group behind"}
+    producer.close()
+
+
+@pytest.mark.parametrize("ahead_h", [48, -48])
+def test_all_views_go_by_the_store_where_this_machines_clock_is_wrong(clock, ahead_h):
+    store = StoreWithClock(clock)
+    log = Log.create(store, clock)
+    Admin(log).create_topic("orders", 2)
+    producer = began(log, "teller")
+    with Producer(log) as other:
+        other.send("orders", b"x", partition=1)
+    Admin(log).alter_group_offsets("late", {TopicPartition("orders", 1): 0})
+    clock.now += 30
+    wrong = FakeClock()
+    wrong.now = clock.now + ahead_h * HOUR_S
+    there, store.asked = Log.open(store, wrong), 0
+    assert {lag.time_ms for lag in lags(there) if lag.offsets} == {30_000}
+    watch = Watch(there)
+    shown = [watch.look() for _ in range(5)]
+    assert {(one.now_ms, one.transactions[0].age_ms) for one in shown} == {(clock.now_ms(), 30_000)}
+    assert Admin(there).list_transactions(duration_ms=60_000) == []
+    assert len(Admin(there).list_transactions(duration_ms=10_000)) == 1
+    assert Admin(there).find_hanging_transactions() == []
+    assert store.asked == 1
+    assert status_of(store, clock=wrong).activity.now_ms == clock.now_ms()
     producer.close()
 
 

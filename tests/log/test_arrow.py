@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_eos.errors import InvalidRequestError
 from spark_eos.log.data import arrow
-from spark_eos.log.data.arrow import bytes_of_rows, take_rows
+from spark_eos.log.data.arrow import bytes_of_rows, constant_array, take_rows
 from tests.tiers import examples
 
 TYPES = {
@@ -169,3 +170,10 @@ def test_a_row_that_is_not_there():
         batch = pa.RecordBatch.from_arrays([pa.array(values)], names=["a"])
         with pytest.raises(IndexError):
             take_rows(batch, np.array([0, 2]))
+
+
+def test_more_text_than_an_array_can_have_is_refused():
+    """Its offsets would go round, and rows would be of memory that is another's."""
+    assert constant_array("☃", pa.string(), 3).to_pylist() == ["☃"] * 3
+    with pytest.raises(InvalidRequestError, match=r"8,700,000 rows with the text .* 2 GiB"):
+        constant_array("t" * 249, pa.string(), 8_700_000)

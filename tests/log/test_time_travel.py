@@ -10,7 +10,7 @@ from spark_eos.errors import InvalidRequestError, OffsetOutOfRangeError, Unknown
 from spark_eos.log import paths, time_travel
 from spark_eos.log.clock import Retry
 from spark_eos.log.data.planner import end_offset, plan
-from spark_eos.log.history import Span, changes, transactions
+from spark_eos.log.history import changes, transactions
 from spark_eos.log.log import Log
 from spark_eos.log.time_travel import as_of, earliest, entry_at_time, iso, plan_as_of, state_at, time_ms
 from spark_eos.protocol.actions import (
@@ -406,14 +406,19 @@ def begin(log, name):
     return stamp._replace(number=number)
 
 
+def spans(transaction):
+    """Without the ids of topics."""
+    return [span[:5] for span in transaction.spans]
+
+
 def test_writes_without_a_producer(log):
     append(log, 1)
     action = rows(log, 2, 3, 4, partition=1)
     log.commit(lambda _: (action,), writer="loader")
     first, second = transactions(log)
     assert (first.seq, first.writer, first.producer, first.commit) == (2, "app", NO_PRODUCER, True)
-    assert first.spans == (Span("t", 0, 0, 0, 1),)
-    assert second.spans == (Span("t", 1, 0, 2, 3),)
+    assert spans(first) == [("t", 0, 0, 0, 1)]
+    assert spans(second) == [("t", 1, 0, 2, 3)]
     assert second.records == {"t": 3}
     assert second.timestamp_ms == log.state.timestamp_ms > first.timestamp_ms
     assert (second.transactional_id, second.query_id, second.groups) == (None, None, {})
@@ -431,7 +436,7 @@ def test_one_shot_transactions(log):
     log.commit(lambda _: actions)
     (one,) = transactions(log)
     assert (one.producer, one.transactional_id, one.commit) == (stamp, "tx", True)
-    assert one.spans == (Span("t", 0, 0, 1, 2), Span("u", 0, 0, 0, 1))
+    assert spans(one) == [("t", 0, 0, 1, 2), ("u", 0, 0, 0, 1)]
     assert one.records == {"t": 2, "u": 1}
     assert one.groups == {"g": {TopicPartition("t", 1): 0}}
 
@@ -450,7 +455,7 @@ def test_streamed_transactions(whole, commit):
     whole.commit(lambda _: (EndTransaction(stamp, commit=commit),))
     *others, one = transactions(whole)
     assert [other.producer for other in others] == [NO_PRODUCER] * 3
-    assert (one.seq, one.commit, one.spans) == (seq, commit, (Span("t", 0, 0, 7, 6),))
+    assert (one.seq, one.commit, spans(one)) == (seq, commit, [("t", 0, 0, 7, 6)])
     assert one.groups == ({"g": {TopicPartition("t", 1): 0}} if commit else {})
     assert [found.seq for found in transactions(whole, seq)] == [seq]
     assert [found.seq for found in transactions(whole, seq + 1)] == []
@@ -465,8 +470,8 @@ def test_transactions_that_others_ended(log):
         log.commit(lambda _, action=action: (action,))
     log.commit(lambda _: (ExpireTransaction(stamp, 5000),))
     first, second = transactions(log)
-    assert (first.producer.number, first.commit, first.spans) == (0, False, (Span("t", 0, 0, 0, 1),))
-    assert (second.producer.number, second.commit, second.spans) == (1, False, (Span("t", 0, 2, 2, 1),))
+    assert (first.producer.number, first.commit, spans(first)) == (0, False, [("t", 0, 0, 0, 1)])
+    assert (second.producer.number, second.commit, spans(second)) == (1, False, [("t", 0, 2, 2, 1)])
 
 
 def test_micro_batches(log):

@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_eos import Admin, Log, Producer
+from spark_eos.log import paths
 from spark_eos.log.selection.units import whole_ends
 from spark_eos.log.selection.whole_transactions import most
 from spark_eos.log.time_travel import earliest
-from spark_eos.protocol.actions import AppendBatches
+from spark_eos.protocol.actions import AppendBatches, CreateTopic, DeleteTopic, Entry, Request
+from spark_eos.protocol.encoding.entries import encode_entry
 from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage import MemoryStore
 from verification.retiring import RETIRED_AT_ONCE
@@ -236,3 +238,38 @@ def test_what_others_have_retired_meanwhile_is_not_known_and_so_nothing_goes_on(
     start = dict.fromkeys(world.keys, 0)
     assert earliest(world.log).seq > state.seq
     assert whole_ends(world.log, state, start) == start
+
+
+def test_a_topic_that_is_created_again_in_the_same_entry_has_none_of_the_records_of_the_one_before():
+    """Several processes write one entry together: a record of the first topic, its end, and another one of its name."""
+    world = World()
+    log, state = world.log, world.log.follow()
+    before = state.topics["orders"]
+    files = []
+    for topic, rows in ((before, 5), (state.topics["payments"], 1)):
+        with log.stage(topic) as writer:
+            writer.append(pa.concat_tables([ROW] * rows), 0)
+            files += writer.finish()
+    ids = tuple((topic.name, topic.topic_id) for topic in (before, state.topics["payments"]))
+    together = (
+        (AppendBatches(NO_PRODUCER, ids, tuple(files)),),
+        (DeleteTopic("orders", before.topic_id),),
+        (CreateTopic("orders", "another", 2),),
+    )
+    requests = tuple(
+        Request(bytes([number]) * 16, state.timestamp_ms, actions) for number, actions in enumerate(together)
+    )
+    entry = Entry(state.seq + 1, requests, state.lineage)
+    log.store.create(paths.entry(entry.seq, state.entries_per_folder), encode_entry(entry))
+    state = log.follow()
+    assert (state.seq, state.topics["orders"].topic_id) == (entry.seq, "another")
+    with Producer(log) as producer:
+        producer.send("orders", b"v", partition=0)
+    state = log.follow()
+    keys = [("another", 0), (state.topics["payments"].topic_id, 0)]
+    # One open transaction with records behind it, so that the entries are read.
+    world.keys = [*keys]
+    world.places = [("orders", 0), ("payments", 0)]
+    world.send("a", 0)
+    world.alone([0])
+    assert world.found([0, 0]) == [1, 1]

@@ -155,9 +155,9 @@ MUTANTS = (
     ),
     Mutant(
         "a-fast-clock-is-believed",
-        f"{_TROUBLES}/of_state.py",
-        "if true_ms is None or now_ms - true_ms <= limit_ms:",
-        "if true_ms != 0:",
+        "spark_eos/monitoring/activity.py",
+        "log.clock.monotonic(), log.time.record_ms(state)",
+        "log.clock.monotonic(), log.clock.now_ms()",
         "status on a machine whose clock is ahead gives commands that stop what works",
         _OF_STATUS,
     ),

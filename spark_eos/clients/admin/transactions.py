@@ -78,7 +78,7 @@ class TransactionAdmin(AdminBase):
         pattern = None if transactional_id_pattern is None else _compile(transactional_id_pattern)
         log = self._log()
         state = log.follow()
-        now_ms = log.clock.now_ms()
+        now_ms = log.time.record_ms(state)
 
         def passes(producer: ProducerState) -> bool:
             return (
@@ -230,7 +230,7 @@ class TransactionAdmin(AdminBase):
         topic_id = None if topic is None else topic_of(state, topic, log.url).topic_id
         if topic is not None and partition is not None:
             partition_of(state, TopicPartition(topic, partition))
-        names, now_ms = topic_names(state), log.clock.now_ms()
+        names, now_ms = topic_names(state), log.time.record_ms(state)
         transactions = []
         for producer_id in state.open_transactions:
             producer = state.producers[producer_id]

@@ -113,15 +113,8 @@ class Follower:
         return round((self._clock.monotonic() - self._read_s) * 1000)
 
     def now_ms(self) -> int:
-        """The time of this machine."""
-        return self._clock.now_ms()
-
-    def store_ms(self) -> int | None:
-        """The time by the store's clock, for which it makes an object of the moment; None if it cannot tell."""
-        try:
-            return self._inner.now_ms()
-        except EosLogError:
-            return None
+        """The time: by this machine's clock, or by the store's where that contradicts it."""
+        return self.log.time.record_ms(self.state)
 
     def writer(self, kind: type[Handle]) -> Handle:
         """A handle that may write, for what a person has confirmed."""

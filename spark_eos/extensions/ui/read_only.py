@@ -16,7 +16,10 @@ from spark_eos.storage.store import EarlierPlace, ObjectInfo
 
 
 class ReadOnlyStore(NoWrites):
-    """Passes reads on to another store and counts them; every write is refused before it reaches that store."""
+    """Passes reads on to another store and counts them; every write is refused before it reaches that store.
+
+    It tells the time, for which that store makes an object of the moment.
+    """
 
     def __init__(self, inner: Store) -> None:
         self._inner = inner
@@ -70,6 +73,9 @@ class ReadOnlyStore(NoWrites):
 
     def ensure_durable(self, name: str) -> None:
         self._inner.ensure_durable(name)
+
+    def now_ms(self) -> int | None:
+        return self._inner.now_ms()
 
     def _refuse(self, verb: str, name: str) -> NoReturn:
         raise StorePermissionError(f"{self.url}/{name}: the page only reads, and does not {verb} objects")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -12,6 +12,7 @@ from spark_eos.extensions.value_formats.framing import CONFLUENT, SINGLE_OBJECT,
 from spark_eos.log.topics import setting_of
 
 if TYPE_CHECKING:
+    from spark_eos.extensions.value_formats.avro.types import AvroSchema, AvroType
     from spark_eos.extensions.value_formats.registry import Registry
 
 _FRAMINGS: dict[str, Framing | None] = {
@@ -122,8 +123,8 @@ def kept_settings(topic: str, old: Mapping[str, str], new: dict[str, str]) -> di
     """The settings of a topic after a change of ``value.schema``: records that are there can still be read.
 
     The old schema goes into ``value.writer.schemas``, unless values name both by the same header. Raises `ConfigError`
-    where values do not say with which schema they were written, and where the new schema cannot read those of the old
-    one. Fingerprints leave out what a number means: schemas with the same one may differ in their units.
+    where values do not say with which schema they were written, and where the new schema cannot read those of an
+    earlier one. Fingerprints leave out what a number means: schemas with the same one may differ in their units.
     """
     before, after = value_settings(topic, old), value_settings(topic, new)
     if before is None or after is None or before.format != after.format or before.payload != "avro":
@@ -143,24 +144,54 @@ def kept_settings(topic: str, old: Mapping[str, str], new: dict[str, str]) -> di
             f"topic {topic!r}: value.schema changes and value.schema.id={after.schema_id} stays: give the new schema "
             "an id of its own"
         )
-    _check_reads(topic, before.schema, after.schema)
+    for header, schema in writers(before).items():
+        if header in writers(after._replace(writers="")):
+            _check_units(topic, schema, parse(after.schema))
+        _check_reads(topic, schema, parse(before.schema), parse(after.schema))
     if has_same_header:
         return new
     return {**new, "value.writer.schemas": _with_writer(before, after)}
 
 
-def _check_reads(topic: str, old: str, new: str) -> None:
+def _check_units(topic: str, old: AvroSchema, new: AvroSchema) -> None:
+    """Values with the header of both are read with the new one: without a unit they could get another one later."""
+    for (field, had), (_, has) in zip(_logical_types(old.type), _logical_types(new.type), strict=False):
+        if had is not None and has is None:
+            raise ConfigError(
+                f"topic {topic!r}: field {field!r} was written as {had} in value.schema, and would lose it: nothing in "
+                "a value says with which of the two it was written. Keep the logical type of a field"
+            )
+
+
+def _logical_types(type_: AvroType, path: str = "value") -> Iterator[tuple[str, str | None]]:
+    from spark_eos.extensions.value_formats.avro import types
+
+    match type_:
+        case types.Primitive(_, logical) | types.Fixed(_, _, _, logical):
+            yield path, logical
+        case types.ArrayOf(inner) | types.MapOf(inner):
+            yield from _logical_types(inner, path)
+        case types.Union(branches):
+            for branch in branches:
+                yield from _logical_types(branch, path)
+        case types.Record(_, _, fields):
+            for field in fields:
+                yield from _logical_types(field.type, field.name)
+
+
+def _check_reads(topic: str, old: AvroSchema, before: AvroSchema, new: AvroSchema) -> None:
+    """Refuse a schema that cannot read what an old one wrote, if the one before it can."""
     from spark_eos.extensions.value_formats.avro.columns import value_fields
     from spark_eos.extensions.value_formats.avro.resolution import decoder_of
-    from spark_eos.extensions.value_formats.avro.types import parse
 
     try:
-        value_fields(parse(new).type)
-        value_fields(parse(old).type)
+        value_fields(new.type)
+        value_fields(old.type)
+        decoder_of(old, before)
     except SchemaMismatchError:
         return  # Without columns there is no decoder that could tell.
     try:
-        decoder_of(parse(old), parse(new))
+        decoder_of(old, new)
     except SchemaMismatchError as error:
         raise ConfigError(
             f"topic {topic!r}: the new value.schema cannot read the records that are there: {error}"

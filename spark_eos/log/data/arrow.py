@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from spark_eos.errors import InvalidRequestError
+
 _LENGTH_BYTES = 4
 
 Bytes: TypeAlias = "int | npt.NDArray[Any]"
@@ -24,10 +26,18 @@ def array_from_numpy(values: npt.NDArray[Any], type_: pa.DataType) -> pa.Array:
 
 
 def constant_array(value: int | str, type_: pa.DataType, count: int) -> pa.Array:
-    """``count`` times the same value: of text, or of a type that holds whole numbers."""
+    """``count`` times the same value: of text, or of a type that holds whole numbers.
+
+    Raises `InvalidRequestError` for more text than one array can have: its offsets would go round.
+    """
     if isinstance(value, int):
         return array_from_numpy(np.full(count, value, f"i{type_.bit_width // 8}"), type_)
     text = value.encode()
+    if len(text) * count >= 2**31:
+        raise InvalidRequestError(
+            f"{count:,} rows with the text {value!r} in each are more than the 2 GiB that one array of Arrow can have: "
+            "leave out the column that has it, such as topic"
+        )
     ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(text))
     return pa.Array.from_buffers(type_, count, [None, pa.py_buffer(ends), pa.py_buffer(text * count)])
 

@@ -83,7 +83,7 @@ def _ended(log: Log, before: State, state: State, start: Cut) -> Iterator[Unit]:
     topics = {topic.topic_id: topic.name for topic in before.topics.values()}
     for step in replay(log, before, state.seq):
         for transaction in of_entry(step.entry, step.before, topics):
-            unit = unit_of(transaction, step.after, start, _none)
+            unit = unit_of(transaction, start, _none)
             if unit is not None:
                 yield unit
 
@@ -151,14 +151,13 @@ def _none(_key: PartitionKey, _first: int, _end: int) -> int:
     return 0
 
 
-def unit_of(transaction: Transaction, state: State, start: Cut, covered: Covered) -> Unit | None:
+def unit_of(transaction: Transaction, start: Cut, covered: Covered) -> Unit | None:
     """The unit of a transaction that ended; None if it was aborted, or has no records from ``start`` on."""
     if not transaction.commit:
         return None
     parts = {}
     for span in transaction.spans:
-        topic = state.topics.get(span.topic)
-        key = ("" if topic is None else topic.topic_id, span.partition)
+        key = (span.topic_id, span.partition)
         end = span.last + 1
         if end > start.get(key, end):
             length = end - span.first - covered(key, span.first, end)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from spark_eos.log.timekeeping import is_ahead
 from spark_eos.monitoring.activity import open_transactions
 from spark_eos.monitoring.lag import Lag, limit_ms
-from spark_eos.monitoring.members import SilentMember, earlier
+from spark_eos.monitoring.members import SilentMember
 from spark_eos.monitoring.troubles import readers
 from spark_eos.monitoring.troubles.fenced import of_fencings
 from spark_eos.monitoring.troubles.rebalances import of_rebalances
@@ -45,42 +45,17 @@ class LogView(NamedTuple):
 
     state: State
     now_ms: int
-    """The log, and the time by this machine's clock."""
+    """The log, and the time: by this machine's clock, or by the store's where that contradicts it."""
     lags: Sequence[Lag]
     """How far its readers are behind."""
     small: Mapping[PartitionKey, int]
     """Batches that rolling would save, by partition."""
     silent: Sequence[SilentMember] = ()
     """Members of groups without a sign of life."""
+    machine_ms: int | None = None
+    """The time by this machine's clock; None if that is the time."""
     store_ms: int | None = None
     """The time by the store's clock; None if it was not asked, or cannot tell."""
-
-
-def judged(view: LogView, store_ms: Callable[[], int | None]) -> list[Trouble]:
-    """As `troubles_of`; the store is asked for its time where this machine's clock may be wrong.
-
-    That is so if the log's time is ahead of it, or if something is late and nothing was written for as long.
-    """
-    state, now_ms = view.state, view.now_ms
-    limit_ms = setting(state, "entry.timestamp.after.max.ms")
-    if is_ahead(state, now_ms):
-        return troubles_of(view._replace(store_ms=store_ms()))
-    troubles = troubles_of(view)
-    if now_ms - state.timestamp_ms <= limit_ms or all(trouble.level == "note" for trouble in troubles):
-        return troubles
-    true_ms = store_ms()
-    if true_ms is None or now_ms - true_ms <= limit_ms:
-        return troubles
-    return [_of_fast_clock(now_ms - true_ms), *troubles_of(_at(view, true_ms))]
-
-
-def _at(view: LogView, true_ms: int) -> LogView:
-    """What was found, as it is by the true time."""
-    lead_ms = view.now_ms - true_ms
-    lags = [lag._replace(time_ms=lag.time_ms and max(lag.time_ms - lead_ms, 0)) for lag in view.lags]
-    members = [earlier(member, view.state, true_ms, lead_ms) for member in view.silent]
-    silent = [member for member in members if member is not None]
-    return view._replace(now_ms=true_ms, lags=lags, silent=silent)
 
 
 def _of_fast_clock(lead_ms: int) -> Trouble:
@@ -104,6 +79,7 @@ def troubles_of(view: LogView) -> list[Trouble]:
     totals: Command = ("lag", LOG, "--totals")
     return worst_first(
         [
+            *_clock(view),
             *at_most(transactions, "transactions", ("transactions", "list", LOG)),
             *at_most(readers.lost(state, lags), "readers", totals),
             *at_most(readers.deleted(state, now_ms), "queries", ("audit", LOG)),
@@ -114,7 +90,6 @@ def troubles_of(view: LogView) -> list[Trouble]:
             *at_most(readers.silent_queries(state, now_ms), "queries", ("history", LOG)),
             *_of_notes(view),
             *_publications(view),
-            *_clock(view),
             *_small(view),
             *of_retention(state, now_ms),
             *at_most(of_fencings(state, now_ms), "transactional.ids", ("audit", LOG)),
@@ -187,7 +162,10 @@ def _created_ms(state: State, publication: str) -> int:
 
 def _clock(view: LogView) -> Iterator[Trouble]:
     """Which of the three clocks is wrong, as far as the store's is known."""
-    state, now_ms, store_ms = view.state, view.now_ms, view.store_ms
+    state, store_ms = view.state, view.store_ms
+    now_ms = view.now_ms if view.machine_ms is None else view.machine_ms
+    if now_ms > view.now_ms:
+        yield _of_fast_clock(now_ms - view.now_ms)
     if not is_ahead(state, now_ms):
         return
     text = f"the log's time is {age(state.timestamp_ms - now_ms)} ahead of this machine's clock"

@@ -470,6 +470,26 @@ def test_a_topic_of_kafka_that_is_made_again_under_a_running_mirror(broker, url,
     assert rows_in_kafka(broker, topic) == 0
 
 
+@pytest.mark.deep
+def test_a_map_that_is_made_again_under_a_running_mirror_is_named(broker, url, topic):
+    """It was gone on with, and lacked all that was sent before."""
+    Admin(url).create_topic(topic)
+    send(url, topic, numbered(0, 5))
+    name = map_topic(topic, topic)
+    with running(broker, url, topic, "--refresh", "1000") as process:
+        wait_sent(process, broker, topic, 5)
+        process.send_signal(signal.SIGSTOP)
+        delete(broker, name)
+        create(broker, name)
+        send(url, topic, numbered(5, 5))
+        process.send_signal(signal.SIGCONT)
+        _, said = process.communicate(timeout=300)
+        assert process.returncode == 1
+        assert f"topic '{name}' of Kafka" in said
+        assert "under the running mirror" in said
+    assert rows_in_kafka(broker, topic) == 5
+
+
 @pytest.mark.deep("deleted")
 @pytest.mark.parametrize("how", ["deleted", "made again", "emptied"])
 def test_a_position_that_is_lost_is_missed(broker, url, topic, capsys, how):

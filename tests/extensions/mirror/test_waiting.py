@@ -394,7 +394,7 @@ def sender_of_one(log):
         producer.send("t", b"x").result()
     topic = log.follow().topics["t"]
     key = (topic.topic_id, 0)
-    sender = Sender(log, "m", *[None] * 3)
+    sender = Sender(log, *[None] * 3)
     sender.topics[topic.topic_id] = SimpleNamespace(topic="t", kafka="t")
     fetches = sender.fetches({key: 0}, {key: 1}, SimpleNamespace(rest=lambda _, first, end: [(first, end)]))
     return sender, fetches, SimpleNamespace(send=lambda *_: None, flush=lambda: None)

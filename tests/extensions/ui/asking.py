@@ -21,8 +21,8 @@ __all__ = ["Asking"]
 class Asking:
     """The page of a log, which looks when it is asked."""
 
-    def __init__(self, log: Log) -> None:
-        self.follower = Follower(log.store, clock=Waiting())
+    def __init__(self, log: Log, clock: Waiting | None = None) -> None:
+        self.follower = Follower(log.store, clock=clock or Waiting())
         app = create_app([self.follower], Access())
         self._client = TestClient(app, base_url="http://localhost")
         self._client.headers["x-csrf-token"] = self._client.get("/session").json()["csrf"]

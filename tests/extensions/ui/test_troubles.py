@@ -37,6 +37,37 @@ def log():
     return made
 
 
+class StoreWithClock(MemoryStore):
+    def __init__(self, clock):
+        super().__init__()
+        self.clock = clock
+
+    def now_ms(self):
+        return self.clock.now_ms()
+
+
+def test_a_page_whose_clock_is_ahead_goes_by_the_stores():
+    clock = Waiting()
+    log = Log.create(StoreWithClock(clock), clock).without_maintenance()
+    Admin(log).create_topic("orders", 1)
+    with Producer(log, {"transactional.id": "teller"}) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("orders", b"x")
+        producer.flush()
+        clock.sleep(30)
+        fast = Waiting()
+        fast.sleep(30 + 48 * 3600)
+        asking = Asking(log, clock=fast)
+        shown = asking("overview")
+        assert 30_000 <= shown["oldest_ms"] < 3_600_000
+        (one,) = shown["attention"]
+        assert one["text"].startswith("this machine's clock is wrong: it is 2 d ahead of the store's")
+        (opened,) = asking("transactions")["rows"]
+        assert 30_000 <= opened["age_ms"] < 3_600_000
+        producer.abort_transaction()
+
+
 def test_nothing_needs_attention_in_a_healthy_log(log):
     with Producer(log) as producer:
         producer.send("orders", b"x")

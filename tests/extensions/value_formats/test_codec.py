@@ -90,8 +90,48 @@ def test_numbers_get_no_other_unit_though_the_fingerprint_stays(format_, old, ne
         ):
             admin.alter_topic("t", config={"value.schema": json.dumps(annotated(**new)), **more})
     plain = annotated(type=old["type"])
-    admin.alter_topic("t", config={"value.schema": json.dumps(plain)})
-    assert json.loads(admin.describe_topic("t").config["value.schema"]) == plain
+    with pytest.raises(
+        ConfigError, match=r"field 'n' was written as .* and would lose it: nothing in a value"
+    ):
+        admin.alter_topic("t", config={"value.schema": json.dumps(plain)})
+    # Nor with another schema between, whose values have a header of their own.
+    if format_ == "avro":
+        return
+    wider = of("R", [*plain["fields"], {"name": "more", "type": "int", "default": 0}])
+    admin.alter_topic(
+        "t", config={"value.schema": json.dumps(wider), **({"value.schema.id": 2} if ids else {})}
+    )
+    for last in (plain, annotated(**new)):
+        with pytest.raises(ConfigError, match="field 'n' was written as"):
+            admin.alter_topic("t", config={"value.schema": json.dumps(last), **ids})
+    last = of("R", [*annotated(**new)["fields"], {"name": "third", "type": "int", "default": 0}])
+    with pytest.raises(
+        ConfigError, match=r"cannot read the records that are there: field 'n' was written as"
+    ):
+        admin.alter_topic(
+            "t", config={"value.schema": json.dumps(last), **({"value.schema.id": 3} if ids else {})}
+        )
+
+
+@pytest.mark.parametrize("format_", ["avro", "avro-single-object"])
+def test_a_number_without_a_unit_gets_one(format_):
+    admin = Admin(Log.create(MemoryStore()))
+    plain, exact = annotated(type="long"), annotated(type="long", logicalType="timestamp-micros")
+    admin.create_topic("t", config={"value.format": format_, "value.schema": json.dumps(plain)})
+    admin.alter_topic("t", config={"value.schema": json.dumps(exact)})
+    assert json.loads(admin.describe_topic("t").config["value.schema"]) == exact
+
+
+def test_a_schema_that_was_never_read_with_the_one_of_now_stands_in_the_way_of_none():
+    admin = Admin(Log.create(MemoryStore()))
+    config = {
+        "value.format": "avro-confluent",
+        "value.schema": json.dumps(ONE),
+        "value.schema.id": 2,
+        "value.writer.schemas": json.dumps({"1": of("Other", [{"name": "x", "type": "string"}])}),
+    }
+    admin.create_topic("t", config=config)
+    admin.alter_topic("t", config={"value.schema": json.dumps(TWO), "value.schema.id": 3})
 
 
 @pytest.mark.parametrize("new", [ONE, ONE | {"doc": "a number"}])

@@ -101,7 +101,7 @@ class Feed:
             if step.after.topics is not step.before.topics:
                 self._see(step.after)
             for transaction in of_entry(step.entry, step.before, topics):
-                unit = unit_of(transaction, step.after, self.sent, self._covered)
+                unit = unit_of(transaction, self.sent, self._covered)
                 if unit is not None:
                     self.units.append(unit)
                     waiting += records([unit], self.sent)

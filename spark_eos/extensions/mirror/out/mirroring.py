@@ -55,7 +55,7 @@ class MirrorOut:
         self._producer = TransactionalProducer(target, transactional_id(options.name), self._has_to_end, tell)
         self._opening = Opening(log, target, options)
         self._kafka_topics = OutTopics(target, options, tell)
-        self._sender = Sender(log, options.name, self._producer, self._opening, self._kafka_topics)
+        self._sender = Sender(log, self._producer, self._opening, self._kafka_topics)
         self._reversal = Reversal(log, target, options, tell)
         self._covered = Covered()
         self._torn: set[object] = set()

@@ -42,6 +42,7 @@ class OutMap:
 
     def last_before(self, offset: int) -> int:
         """Kafka's offset of the last record that was sent from before the log's ``offset``; -1: there is none."""
+        self._locate(offset, LOG)  # Raises where the map lacks its last rows.
         row, _ = self._row_of(offset - 1, LOG)
         if row is None:
             return -1

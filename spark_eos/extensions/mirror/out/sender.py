@@ -10,7 +10,7 @@ from spark_eos.config.isolation import Isolation
 from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
 from spark_eos.extensions.mirror.out.covered import Covered
 from spark_eos.extensions.mirror.out.opening import Opening
-from spark_eos.extensions.mirror.out.position import Head, Sent, map_topic
+from spark_eos.extensions.mirror.out.position import Head, Sent
 from spark_eos.extensions.mirror.out.producer import AbortedError, KafkaTransaction, TransactionalProducer
 from spark_eos.extensions.mirror.out.sending import Offsets, map_rows, rows_of, runs_between
 from spark_eos.extensions.mirror.out.topics import OutTopic, OutTopics
@@ -29,13 +29,11 @@ class Sender:
     def __init__(
         self,
         log: Log,
-        mirror: str,
         producer: TransactionalProducer,
         opening: Opening,
         kafka_topics: OutTopics,
     ) -> None:
         self._log = log
-        self._mirror = mirror
         self._producer = producer
         self._opening = opening
         self._kafka_topics = kafka_topics
@@ -126,7 +124,7 @@ class Sender:
         runs = runs_between(kafka, log)
         end = None if ends.get(key, -1) < 0 else (ends[key], before)
         for row in map_rows(end, runs):
-            transaction.note(map_topic(self._mirror, topic.kafka), key[1], None, row.data)
+            transaction.note(topic.map, key[1], None, row.data)
         if runs:
             ends[key] = runs[-1].end[0]
 
@@ -157,6 +155,8 @@ class Sender:
 
     def check_kafka(self, topic_ids: set[str]) -> None:
         """Raise if a topic of Kafka is another one now."""
-        kafka_ids = {self.topics[topic_id].kafka: self.topics[topic_id].kafka_id for topic_id in topic_ids}
-        kafka_ids[self._opening.topic] = self._opening.positions_id
+        kafka_ids = {self._opening.topic: self._opening.positions_id}
+        for topic_id in topic_ids:
+            topic = self.topics[topic_id]
+            kafka_ids |= {topic.kafka: topic.kafka_id, topic.map: topic.map_id}
         self._kafka_topics.check_ids(kafka_ids, self._log.clock)

@@ -26,12 +26,14 @@ _MAP_CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.byte
 
 
 class OutTopic(NamedTuple):
-    """A topic of the log and the one of Kafka that gets its records."""
+    """A topic of the log and the one of Kafka that gets its records, with its map."""
 
     topic: str
     topic_id: str
     kafka: str
     kafka_id: str
+    map: str
+    map_id: str
     partitions: int
 
 
@@ -77,8 +79,9 @@ class OutTopics:
             kafka_topic = self._existing(kafka)
         if sent is not None:
             self._check_ends(kafka_topic, sent)
-        self._prepare_map(kafka_topic, sent)
-        return OutTopic(topic.name, topic.topic_id, kafka, kafka_topic.topic_id, topic.partitions)
+        offset_map = self._prepared_map(kafka_topic, sent)
+        of_map = (offset_map.name, offset_map.topic_id)
+        return OutTopic(topic.name, topic.topic_id, kafka, kafka_topic.topic_id, *of_map, topic.partitions)
 
     def _existing(self, kafka: str) -> SourceTopic:
         kafka_topic = self._target.found(kafka)
@@ -106,7 +109,7 @@ class OutTopics:
                     "another topic"
                 )
 
-    def _prepare_map(self, topic: SourceTopic, sent: Sent | None) -> None:
+    def _prepared_map(self, topic: SourceTopic, sent: Sent | None) -> SourceTopic:
         name = map_topic(self._options.name, topic.name)
         existing_map = self._target.found(name)
         if existing_map is None:
@@ -117,6 +120,9 @@ class OutTopics:
             self._target.create(name, topic.partitions, _MAP_CONFIG, self._options.replication)
         elif existing_map.partitions < topic.partitions:
             self._target.grow(name, topic.partitions)
+        else:
+            return existing_map
+        return self._existing(name)
 
     def check_ids(self, kafka_ids: Mapping[str, str], clock: Clock) -> None:
         """Raise if a topic of Kafka has another id now. An id never comes back, so nothing was sent to the new one."""
@@ -131,7 +137,7 @@ class OutTopics:
                 problem = "was deleted" if topic is None else "was deleted and created again"
                 raise UnknownTopicOrPartitionError(
                     f"topic {name!r} of Kafka at {self._target.address} {problem} under the running mirror (topic id "
-                    f"{topic_id}). Nothing was written. To send all of it again, mirror under another --name"
+                    f"{topic_id}). Nothing was written. Start the mirror again, which says what is left"
                 )
 
     def configure(self, topics: Mapping[str, Topic]) -> None:

@@ -12,8 +12,8 @@ from spark_eos.log import paths
 from spark_eos.monitoring.lag import Lag, lags_at
 from spark_eos.monitoring.members import SilentMember
 from spark_eos.monitoring.sizes import Size, Sizes
-from spark_eos.monitoring.status import silent_or_refused, space_troubles
-from spark_eos.monitoring.troubles.of_state import LogView, judged, of_snapshots
+from spark_eos.monitoring.status import silent_or_refused, space_troubles, view_of
+from spark_eos.monitoring.troubles.of_state import of_snapshots, troubles_of
 from spark_eos.monitoring.troubles.trouble import LOG, Level, Trouble, worst_first
 from spark_eos.protocol.state import PartitionKey, State
 
@@ -120,15 +120,9 @@ def commands(trouble: Trouble, follower: Follower) -> list[str]:
 
 def _look(follower: Follower) -> list[Trouble]:
     state, lags = lags_now(follower)
-    now_ms = follower.now_ms()
     small = {key: size.small for key, size in sizes(follower).items()}
     silent, refused = _silent(follower)
-
-    def store_ms() -> int | None:
-        time_ms: int | None = follower.remember("store time", follower.store_ms, for_s=60.0)
-        return time_ms
-
-    log_troubles = judged(LogView(state, now_ms, lags, small, silent or ()), store_ms)
+    view = view_of(follower.log, state, follower.now_ms(), lags, small, silent or ())
     newest = newest_snapshot(follower)
     space = follower.remember(
         "space", lambda: space_troubles(follower.store, state, follower.space), for_s=_REQUESTS_FOR_S
@@ -137,7 +131,7 @@ def _look(follower: Follower) -> list[Trouble]:
         [
             *space,
             *refused,
-            *log_troubles,
+            *troubles_of(view),
             *(of_snapshots(state, newest) if newest is not None else ()),
         ]
     )
