@@ -259,20 +259,15 @@ def _has_all(
     return now == _count(log.store, past.state.topics[at.topic], rows_then)
 
 
-def _count(store: Store, topic: Topic, rows: Iterable[tuple[IndexRow, int, int]]) -> int:
+def _count(store: Store, topic: Topic, rows: Iterable[tuple[IndexRow, Fetch]]) -> int:
     """How many records the batches have between the offsets that are wanted of each."""
     count = 0
-    for row, first, last in rows:
-        assert row.file is not None
-        assert row.batch is not None
-        if not row.file.offsets:
-            count += last - first
-        elif (first, last) == (row.base_offset, row.next_offset):
-            count += row.batch.count
+    for row, fetch in rows:
+        if not fetch.file.offsets:
+            count += fetch.count
+        elif fetch.count == row.next_offset - row.base_offset:
+            count += fetch.batch.count
         else:  # Which offsets of a part have a record is only in the file.
-            skip = first - row.base_offset
-            number = row.batch.partition
-            fetch = Fetch(topic.name, number, first, last - first, skip, row.file, row.batch)
             count += read(store, topic, fetch, ()).num_rows
     return count
 

@@ -95,8 +95,8 @@ class OffsetMap:
                 rows = planned_rows(
                     self._state, self._target, start, stable, Isolation.READ_COMMITTED, self._log.load
                 )
-                for _, offset, _ in rows:
-                    return offset
+                for _, fetch in rows:
+                    return fetch.offset
             if stable < high:
                 return max(start, stable)
         return None

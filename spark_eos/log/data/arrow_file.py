@@ -20,6 +20,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log.data.arrow import size_of
 from spark_eos.log.data.layout import Layout
+from spark_eos.protocol.flatbuffer import Table, uint32
 from spark_eos.protocol.types import BatchRef, FileRef
 from spark_eos.storage.store import Store, Upload
 
@@ -251,27 +252,11 @@ def compression_of(data: pa.Buffer) -> str | None:
         message = pa.ipc.read_message(data)
         if message.type != "record batch":
             raise CorruptRecordError(f"{len(data)} bytes are no record batch, but a {message.type}")
-        metadata = memoryview(message.metadata)
-        header = _table(metadata, int(struct.unpack_from("<I", metadata, 0)[0]), 2)
-        compression = None if header is None else _table(metadata, header, 3)
+        metadata = bytes(message.metadata)
+        header = Table(metadata, uint32(metadata, 0)).reference(2)
+        compression = None if header is None else Table(metadata, header).reference(3)
         if compression is None:
             return None
-        return "zstd" if _field(metadata, compression, 0) is not None else "lz4"
-    except (pa.ArrowException, OSError, struct.error) as error:
+        return "zstd" if Table(metadata, compression).byte(0) else "lz4"
+    except (pa.ArrowException, OSError, ValueError, struct.error) as error:
         raise CorruptRecordError(f"{len(data)} bytes are no record batch: {error}") from error
-
-
-def _field(data: memoryview, table: int, number: int) -> int | None:
-    """Where a field of a FlatBuffer's table is; None if it has its default."""
-    vtable = table - struct.unpack_from("<i", data, table)[0]
-    (size,) = struct.unpack_from("<H", data, vtable)
-    if size < 6 + 2 * number:
-        return None
-    (at,) = struct.unpack_from("<H", data, vtable + 4 + 2 * number)
-    return table + at if at else None
-
-
-def _table(data: memoryview, table: int, number: int) -> int | None:
-    """The table that a field refers to; None if there is none."""
-    at = _field(data, table, number)
-    return None if at is None else at + int(struct.unpack_from("<I", data, at)[0])

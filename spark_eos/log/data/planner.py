@@ -93,11 +93,7 @@ def plan(
     ``load`` reads what is sealed (`spark_eos.log.log.Log.load`). Raises `OffsetOutOfRangeError` if the range
     is not wholly inside the partition as this level sees it: what is planned is there, all of it.
     """
-    return [
-        Fetch(at.topic, at.partition, first, last - first, first - row.base_offset, row.file, row.batch)
-        for row, first, last in planned_rows(state, at, start, end, isolation, load)
-        if row.file is not None and row.batch is not None
-    ]
+    return [fetch for _, fetch in planned_rows(state, at, start, end, isolation, load)]
 
 
 def planned_rows(
@@ -107,18 +103,14 @@ def planned_rows(
     end: int,
     isolation: Isolation,
     load: Load = in_memory,
-) -> Iterator[tuple[IndexRow, int, int]]:
-    """The batches that hold these offsets, each with the first of its offsets that are wanted, and the end of them.
-
-    Raises as `plan`.
-    """
+) -> Iterator[tuple[IndexRow, Fetch]]:
+    """As `plan`, with the rows of the index; what is behind the last one that is taken is not looked at."""
     partition = _checked_partition(state, at, start, end, isolation)
     for row in partition.index.scan(start, load):
         if row.base_offset >= end:
             break
-        if row.file is None or row.batch is None or _is_hidden(partition, row, isolation):
-            continue
-        yield row, max(start, row.base_offset), min(end, row.next_offset)
+        if (fetch := _fetch(partition, row, at, start, end, isolation)) is not None:
+            yield row, fetch
 
 
 def planned_back(
@@ -134,11 +126,18 @@ def planned_back(
     for row in partition.index.back(end, load):
         if row.next_offset <= start:
             break
-        if row.file is None or row.batch is None or _is_hidden(partition, row, isolation):
-            continue
-        first = max(start, row.base_offset)
-        count, skip = min(end, row.next_offset) - first, first - row.base_offset
-        yield Fetch(at.topic, at.partition, first, count, skip, row.file, row.batch)
+        if (fetch := _fetch(partition, row, at, start, end, isolation)) is not None:
+            yield fetch
+
+
+def _fetch(
+    partition: Partition, row: IndexRow, at: TopicPartition, start: int, end: int, isolation: Isolation
+) -> Fetch | None:
+    """What is wanted of a batch; None if readers of that isolation level do not see it."""
+    if row.file is None or row.batch is None or _is_hidden(partition, row, isolation):
+        return None
+    first, last = max(start, row.base_offset), min(end, row.next_offset)
+    return Fetch(at.topic, at.partition, first, last - first, first - row.base_offset, row.file, row.batch)
 
 
 def _checked_partition(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 
 import pyarrow as pa
 
@@ -19,7 +18,7 @@ from spark_eos.extensions.ui.reading.oldest import Place, oldest
 from spark_eos.extensions.ui.reading.value_fields import ValueFields
 from spark_eos.extensions.ui.reading.wanted import MOST_BYTES, Budget, Criteria, dicts
 from spark_eos.log.data.partitioners import key_partitions
-from spark_eos.log.data.planner import Fetch, partition_of, planned_rows
+from spark_eos.log.data.planner import partition_of, plan
 from spark_eos.log.data.records import Records
 from spark_eos.log.selection.expression import parsed
 from spark_eos.log.selection.row_filter import RowFilter
@@ -148,7 +147,8 @@ def export(follower: Follower, question: Question) -> Answer:
 def _read_one(
     follower: Follower, topic: Topic, at: TopicPartition, offset: int, isolation: Isolation
 ) -> Records:
-    for fetch in _fetches(follower, at, offset, offset + 1, isolation):
+    log = follower.log
+    for fetch in plan(log.state, at, offset, offset + 1, isolation, log.load):
         rows = follower.read(topic, fetch)
         if rows.num_rows and rows.offset(0) == offset:
             return rows.slice(0, 1)
@@ -189,16 +189,6 @@ def _place(question: Question, whence: str) -> Place:
         return Place(time_ms=int(text) if text.lstrip("-").isdecimal() else time_ms(text))
     except (ValueError, OverflowError):
         raise InvalidRequestError(f"{text!r} is not a time such as 2026-11-21T16:30:00") from None
-
-
-def _fetches(
-    follower: Follower, at: TopicPartition, start: int, end: int, isolation: Isolation
-) -> Iterator[Fetch]:
-    log = follower.log
-    for row, first, last in planned_rows(log.state, at, start, end, isolation, log.load):
-        assert row.file is not None
-        assert row.batch is not None
-        yield Fetch(at.topic, at.partition, first, last - first, first - row.base_offset, row.file, row.batch)
 
 
 # -- Rows -------------------------------------------------------------------------------------------------

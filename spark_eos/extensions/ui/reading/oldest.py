@@ -115,7 +115,7 @@ class _Part:
             start = first
         start = min(start, end)
         self.after = start
-        self._rows = planned_rows(state, self.at, start, end, isolation, load)
+        self._planned = planned_rows(state, self.at, start, end, isolation, load)
         self.records: Records | None = None
         self._places: Sequence[int] = ()
         self._taken = 0
@@ -131,12 +131,9 @@ class _Part:
     def next_batch(self) -> bool:
         """Go on to the batch after; whether there is one."""
         self.records = None
-        for row, first, last in self._rows:
-            assert row.file is not None
-            assert row.batch is not None
-            if self._since_ms is not None and row.batch.max_timestamp_ms < self._since_ms:
+        for _, fetch in self._planned:
+            if self._since_ms is not None and fetch.batch.max_timestamp_ms < self._since_ms:
                 continue
-            fetch = Fetch(*self.at, first, last - first, first - row.base_offset, row.file, row.batch)
             if self._budget.is_spent or self._criteria.may_be_in(fetch):
                 self._fetch = fetch
                 return True

@@ -51,17 +51,13 @@ def plan_sealed(
     files: dict[str, SealedFile] = {}
     lengths: dict[str, int] = {}
     fetches = []
-    for row, first, last in planned_rows(state, at, start, end, isolation, load):
-        file, batch = row.file, row.batch
-        assert file is not None
-        assert batch is not None
-        fetches.append(
-            Fetch(at.topic, at.partition, first, last - first, first - row.base_offset, file, batch)
-        )
+    for row, fetch in planned_rows(state, at, start, end, isolation, load):
+        file, batch = fetch.file, fetch.batch
+        fetches.append(fetch)
         if not file.is_parquet or file.schema_version < version:
             continue
         times = batch.min_timestamp_ms, batch.max_timestamp_ms
-        sealed = SealedFile(file, at.partition, first, last, batch.count, *times)
+        sealed = SealedFile(file, at.partition, fetch.offset, fetch.next_offset, batch.count, *times)
         if (before := files.get(file.name)) is not None:
             sealed = sealed._replace(
                 base_offset=before.base_offset,
@@ -71,7 +67,7 @@ def plan_sealed(
             )
         files[file.name] = sealed
         # Of a batch on both sides of an end it is not known here which records lie inside.
-        is_cut = first > row.base_offset or last < row.next_offset
+        is_cut = fetch.count < row.next_offset - row.base_offset
         lengths[file.name] = lengths.get(file.name, 0) + (0 if is_cut else batch.length)
     whole = {name for name, length in lengths.items() if length == files[name].file.body}
     return SealedPlan(
