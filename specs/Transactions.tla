@@ -15,7 +15,7 @@ VARIABLES
   part,       \* the records of each partition, and its control batches
   opened,     \* of each partition: <<producer id, first offset>> of the transactions that are open in it
   aborted,    \* of each partition: <<producer id, number>> of its aborted transactions
-  offsets,    \* the positions that each group has had: <<producer id, number>> of the transaction that gave them
+  offsets,    \* the positions that each group has had: <<producer id, number>> of its transaction, and its turn
   asked,      \* what was seen, for the promises: commits that were asked for,
   ended,      \* how transactions ended,
   carried,    \* which groups' positions a transaction had,
@@ -25,7 +25,8 @@ vars == <<named, prod, part, opened, aborted, offsets, asked, ended, carried, to
 ghosts == <<asked, carried, tokens, book>>
 
 Pids == 1 .. Len(prod)
-New(name, epoch) == [name |-> name, epoch |-> epoch, num |-> -1, st |-> "Empty", wrote |-> {}, held |-> {}, token |-> -1]
+None == [g \in Groups |-> 0]   \* no position is held
+New(name, epoch) == [name |-> name, epoch |-> epoch, num |-> -1, st |-> "Empty", wrote |-> {}, held |-> None, token |-> -1]
 Open(p) == prod[p].st \in {"Ongoing", "Prepared"}
 Plain == [k |-> "data", p |-> 0, e |-> 0, n |-> 0]   \* a record of no transaction
 
@@ -36,7 +37,12 @@ Init ==
   /\ asked = {} /\ ended = {} /\ carried = {} /\ tokens = {} /\ book = {}
 
 ----------------------------------------------------------------------------
-(* The end of a transaction: producers.complete. Control batches, positions and the LSO, all at once. *)
+(* The end of a transaction: producers.complete. Control batches, positions and the LSO, all at once. Commits of positions
+   take turns (CommittedOffset.number), and a later one stands: producers.with_offsets. *)
+
+Stands(g) == IF offsets[g] = <<>> THEN 0 ELSE offsets[g][Len(offsets[g])][2]
+Turns(g) == {Stands(g)} \union {prod[p].held[g] : p \in Pids}
+Turn(g) == 1 + CHOOSE t \in Turns(g) : \A other \in Turns(g) : other <= t
 
 Complete(p, me, commit) ==
   LET marker == [k |-> IF commit THEN "commit" ELSE "abort", p |-> p, e |-> me.epoch, n |-> me.num]
@@ -45,9 +51,10 @@ Complete(p, me, commit) ==
      /\ opened' = [d \in Parts |-> IF d \in me.wrote THEN {o \in opened[d] : o[1] # p} ELSE opened[d]]
      /\ aborted' = [d \in Parts |-> IF d \in me.wrote /\ ~commit /\ There(d) THEN aborted[d] \union {<<p, me.num>>}
                                     ELSE aborted[d]]
-     /\ offsets' = [g \in Groups |-> IF commit /\ g \in me.held THEN Append(offsets[g], <<p, me.num>>) ELSE offsets[g]]
-     /\ ended' = ended \union {[p |-> p, n |-> me.num, commit |-> commit, token |-> me.token]}
-After(me, commit) == [me EXCEPT !.st = IF commit THEN "Committed" ELSE "Aborted", !.wrote = {}, !.held = {}, !.token = -1]
+     /\ offsets' = [g \in Groups |-> IF commit /\ me.held[g] > Stands(g)
+                                     THEN Append(offsets[g], <<<<p, me.num>>, me.held[g]>>) ELSE offsets[g]]
+     /\ ended' = ended \union {[p |-> p, n |-> me.num, commit |-> commit, token |-> me.token, held |-> me.held]}
+After(me, commit) == [me EXCEPT !.st = IF commit THEN "Committed" ELSE "Aborted", !.wrote = {}, !.held = None, !.token = -1]
 Same == UNCHANGED <<part, opened, aborted, offsets, ended>>
 
 ----------------------------------------------------------------------------
@@ -98,7 +105,7 @@ Write(p, e, n, where) ==   \* appends.append: one batch for each of the partitio
 
 Offset(p, e, n, g) ==   \* offsets.commit, with a producer: the position waits for the transaction's end
   /\ Goes(p, e, n)
-  /\ prod' = [prod EXCEPT ![p] = [With(p, n) EXCEPT !.held = @ \union {g}]]
+  /\ prod' = [prod EXCEPT ![p] = [With(p, n) EXCEPT !.held[g] = Turn(g)]]
   /\ carried' = carried \union {<<p, n, g>>}
   /\ Same /\ UNCHANGED <<named, asked, tokens, book>>
 
@@ -124,7 +131,7 @@ Alone(d) ==   \* appends.append, without a transaction
   /\ part' = [part EXCEPT ![d] = Append(@, Plain)]
   /\ UNCHANGED <<named, prod, opened, aborted, offsets, ended, ghosts>>
 OffsetAlone(g) ==   \* offsets.commit, without a transaction
-  /\ offsets' = [offsets EXCEPT ![g] = Append(@, <<0, 0>>)]
+  /\ offsets' = [offsets EXCEPT ![g] = Append(@, <<<<0, 0>>, Turn(g)>>)]
   /\ UNCHANGED <<named, prod, part, opened, aborted, ended, ghosts>>
 
 ----------------------------------------------------------------------------
@@ -141,7 +148,7 @@ Seen(d) == {o \in 1 .. Lso(d) - 1 : part[d][o].k = "data" /\ <<part[d][o].p, par
 
 How(p, n) == {one.commit : one \in {o \in ended : o.p = p /\ o.n = n}}
 Of(d, p, n) == {o \in 1 .. Len(part[d]) : part[d][o].k = "data" /\ part[d][o].p = p /\ part[d][o].n = n}
-Given(g) == {offsets[g][i] : i \in 1 .. Len(offsets[g])}
+Given(g) == {offsets[g][i][1] : i \in 1 .. Len(offsets[g])}
 
 (* A read_committed reader sees no record of a transaction that is open or aborted. *)
 Clean == \A d \in Parts : \A o \in Seen(d) : part[d][o].p = 0 \/ How(part[d][o].p, part[d][o].n) = {TRUE}
@@ -149,10 +156,13 @@ Clean == \A d \in Parts : \A o \in Seen(d) : part[d][o].p = 0 \/ How(part[d][o].
 Stops == \A d \in Parts, p \in Pids : Open(p) => \A o \in Of(d, p, prod[p].num) : Lso(d) <= o
 (* It does not stop for anything else. *)
 Free == \A d \in Parts : (\A p \in Pids : Open(p) => d \notin prod[p].wrote) => Lso(d) = Len(part[d]) + 1
-(* All of a transaction takes effect, in each partition and group, or nothing. *)
+(* All of a transaction takes effect, in each partition and group, or nothing; but a later position stands. *)
 Whole == \A one \in ended :
   /\ \A d \in Parts : \A o \in Of(d, one.p, one.n) : o < Lso(d) => (o \in Seen(d)) = one.commit
-  /\ \A g \in Groups : <<one.p, one.n, g>> \in carried => (<<one.p, one.n>> \in Given(g)) = one.commit
+  /\ \A g \in Groups : <<one.p, one.n, g>> \in carried => \/ (<<one.p, one.n>> \in Given(g)) = one.commit
+                                                          \/ one.commit /\ one.held[g] \in 1 .. Stands(g) - 1
+(* No group goes back to a position whose turn was earlier. *)
+Forward == \A g \in Groups : \A i \in 2 .. Len(offsets[g]) : offsets[g][i - 1][2] < offsets[g][i][2]
 (* Positions of a transaction that has not ended are not seen. *)
 Waits == \A g \in Groups : \A one \in Given(g) : one[1] = 0 \/ How(one[1], one[2]) = {TRUE}
 (* One that is open has a producer, which can end it. *)

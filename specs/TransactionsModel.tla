@@ -26,6 +26,7 @@ Requests == \E p \in Pids, n \in Numbers : \E e \in 0 .. prod[p].epoch :
   \/ prod[p].epoch < MaxEpoch /\ Prepare(p, e, n)
   \/ \E commit \in BOOLEAN : Decides(p, commit) /\ End(p, e, n, commit)
 Others == \/ \E d \in Parts : Records < MaxRecords /\ Alone(d)
+          \/ \E g \in Groups : Stands(g) = 0 /\ OffsetAlone(g)
           \/ \E x \in Names : Forget(x)
 Next == Takes \/ (\E p \in Pids : TimesOut(p)) \/ Requests \/ Others \/ Commits
 Spec == Init /\ [][Next]_vars

@@ -25,7 +25,7 @@ Asks(e) ==
     [] e.k = "Again" -> /\ AtEpoch(e.p, e.e) /\ GoesOn(e.p, e.n) /\ \A d \in e.w : Of(d, e.p, e.n) # {}
                         /\ UNCHANGED vars
 
-Last(s) == IF s = <<>> THEN <<>> ELSE s[Len(s)]
+Last(s) == IF s = <<>> THEN <<>> ELSE s[Len(s)][1]
 Positions == [g \in Groups |-> Last(offsets[g])]
 Shown(e) == /\ [d \in Parts |-> Lso(d)]' = e.l
             /\ [d \in Parts |-> Cardinality(Seen(d))]' = e.v

@@ -189,12 +189,16 @@ class Producer(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """A committed offset of a group, and the incarnation of the topic it was committed for."""
+    """A committed offset of a group, and the incarnation of the topic it was committed for.
+
+    ``number`` is the place of its commit among all of the log (`State.offset_commits`).
+    """
 
     topic_id: str
     offset: int
     metadata: str
     timestamp_ms: int
+    number: int
 
     @property
     def public(self) -> OffsetAndMetadata:
@@ -298,6 +302,8 @@ class State(NamedTuple):
     """Everything the log knows after entry ``seq`` (-1: no log yet).
 
     ``offsets`` are those that groups committed, ``groups`` the consumers that subscribed in their names.
+    ``offset_commits`` is how often offsets were committed: each commit has the next number, also one that waits for the
+    end of a transaction.
     ``snapshot_interval`` and ``entries_per_folder`` are as the log was created (`CreateLog`).
     ``rules`` are those by which requests are judged now. ``lineage`` is a digest of all entries: two states with the
     same one have the same history. ``lineages`` are the first bytes of
@@ -329,6 +335,7 @@ class State(NamedTuple):
     transactional_ids: PackedMap[str, int] = PackedMap(Layout(part_of_name))
     open_transactions: Map[int, bool] = Map()
     offsets: Map[str, Map[tuple[str, int], CommittedOffset]] = Map()
+    offset_commits: int = 0
     groups: Map[str, Group] = Map()
     queries: Map[str, Query] = Map()
     app_versions: Map[tuple[str, str], AppVersion] = Map()

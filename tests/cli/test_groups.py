@@ -225,26 +225,3 @@ def test_deleting(url, capsys):
     assert lines(capsys, *forget, "t") == [{"group": "g", "deleted": [{"topic": "t", "partition": 0}]}]
     Admin(url).alter_group_offsets("g", {T0: 0})
     assert lines(capsys, "delete", url, "--group", "g") == [{"group": "g", "deleted": True}]
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("reset-offsets", "--all-topics", "--shift-by", "-1", "--execute"),
-        ("delete-offsets", "--topic", "t"),
-        ("delete",),
-    ],
-    ids=lambda command: command[0],
-)
-def test_what_an_open_transaction_would_undo(url, capsys, command):
-    with Producer(url, {"transactional.id": "copy"}) as producer:
-        producer.init_transactions()
-        producer.begin_transaction()
-        producer.send_offsets_to_transaction({T0: 8}, "g")
-        producer.flush()
-        shown = fails(capsys, command[0], url, "--group", "g", *command[1:])
-        assert "transactional.id 'copy' carries an offset of group 'g' for t-0" in shown
-        assert "(eoslog transactions abort) [UNSTABLE_OFFSET_COMMIT]" in shown
-        producer.abort_transaction()
-    run(capsys, command[0], url, "--group", "g", *command[1:])
-    assert Admin(url).list_group_offsets("g").get(T0) == ((5, "") if command[0] == "reset-offsets" else None)

@@ -550,35 +550,30 @@ def test_of_settings_that_two_change_at_once_none_is_lost(leader, other, change,
     assert {name: changed.get(name) for name in names} == dict.fromkeys(names, "5")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda admin: admin.alter_group_offsets("g", {TopicPartition("t", 0): 0}),
-        lambda admin: admin.reset_group_offsets("g", shift_by=0),
-        lambda admin: admin.delete_group("g"),
-    ],
-    ids=["set", "shift", "delete"],
-)
-def test_what_changes_a_group_is_not_added_behind_a_transaction_that_carries_its_offsets(
-    leader, other, change
-):
-    """The commit of the transaction would undo it."""
-    leader.log.commit(create("t"))
-    Admin(leader.log).alter_group_offsets("g", {TopicPartition("t", 0): 0})
+@pytest.mark.parametrize("call", ["shift", "delete"])
+def test_a_group_is_changed_from_where_it_stands_by_then(leader, other, call):
+    """A shift begins there, and a deletion says what it has deleted: no leader adds them to another state."""
+    Admin(leader.log).create_topic("t", 2)
+    first, second = TopicPartition("t", 0), TopicPartition("t", 1)
+    Admin(leader.log).alter_group_offsets("g", {first: 0})
+    with Producer(leader.log) as producer:
+        producer.send("t", b"x", partition=0).result()
     other.log.follow()
     leader.lead()
-    producer = Producer(leader.log, {"transactional.id": "tx"})
 
-    def carry():
-        producer.init_transactions()
-        producer.begin_transaction()
-        producer.send_offsets_to_transaction({TopicPartition("t", 0): 0}, "g")
-        producer.flush()
+    def commit():
+        Admin(leader.log).alter_group_offsets("g", {first: 1, second: 0})
         leader.lead()
 
-    other.waits = [carry]
-    change(Admin(other.log))
-    assert not other.log.state.open_transactions
+    other.waits = [commit]
+    if call == "shift":
+        assert Admin(other.log).reset_group_offsets("g", [first], shift_by=0) == {first: 0}
+    else:
+        assert Admin(other.log).delete_group_offsets("g", ["t"]) == [first]
+    for wait in other.waits:
+        wait()
+    stands = Admin(other.log).list_group_offsets("g")
+    assert {at: committed.offset for at, committed in stands.items()} == {first: 1, second: 0}
 
 
 def test_rows_that_were_compacted_by_other_keys_are_not_taken_along(start, tmp_path):

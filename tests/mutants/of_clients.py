@@ -465,14 +465,6 @@ MUTANTS = (
         _OF_GROUPS,
     ),
     Mutant(
-        "reset-undone-by-a-transaction",
-        "spark_eos/clients/admin/group_offsets.py",
-        "    for producer_id in sorted(state.open_transactions):\n",
-        "    for producer_id in ():\n",
-        "an open transaction undoes what an administrator has done to a group",
-        ("tests/clients/test_admin_groups.py",),
-    ),
-    Mutant(
         "eager-and-cooperative-swapped",
         _REBALANCE,
         "        if group.assignor in EAGER:",

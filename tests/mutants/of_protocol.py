@@ -226,6 +226,14 @@ MUTANTS = (
         _OF_OFFSETS,
     ),
     Mutant(
+        "earlier-offset-over-a-later-one",
+        _PRODUCERS,
+        "        if current is None or current.number < offset.number:\n",
+        "        if True:\n",
+        "a transaction that ends late takes a group back to records that it has read",
+        _OF_OFFSETS,
+    ),
+    Mutant(
         "last-stable-offset-stuck",
         _PRODUCERS,
         "opened = opened.delete(producer_id) or NO_OPEN",

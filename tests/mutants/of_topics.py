@@ -15,6 +15,14 @@ _OF_OFFSETS = ("tests/protocol/test_offsets.py", "tests/protocol/test_groups.py"
 
 MUTANTS = (
     Mutant(
+        "deleted-offsets-come-back",
+        _OFFSETS,
+        "    for producer_id in state.open_transactions:\n",
+        "    for producer_id in ():\n",
+        "an open transaction gives a group the offsets that an administrator has deleted",
+        _OF_OFFSETS,
+    ),
+    Mutant(
         "committer-of-any-partition",
         _OFFSETS,
         "groups.check_committer(state, action.group, action.member, keys)",
@@ -73,7 +81,7 @@ MUTANTS = (
     Mutant(
         "topic-deleted-under-a-transaction",
         _TOPICS,
-        "touched=_without(producer.touched, touched),",
+        "touched=without(producer.touched, touched),",
         "touched=producer.touched,",
         "the end of a transaction stumbles over a topic that was deleted meanwhile",
         _OF_TOPICS,
@@ -82,7 +90,7 @@ MUTANTS = (
         "offsets-of-a-deleted-topic",
         _TOPICS,
         "        offsets = offsets.set("
-        "group, _without(committed, [key for key in committed if key[0] == action.name]))",
+        "group, without(committed, [key for key in committed if key[0] == action.name]))",
         "        pass",
         "a group reads the next topic of the name from where it stood in the deleted one",
         _OF_TOPICS,
@@ -90,7 +98,7 @@ MUTANTS = (
     Mutant(
         "pending-offsets-of-a-deleted-topic",
         _TOPICS,
-        "pending=_without(producer.pending, read),",
+        "pending=without(producer.pending, read),",
         "pending=producer.pending,",
         "a transaction commits offsets of a topic that was deleted meanwhile",
         _OF_TOPICS,

@@ -206,6 +206,17 @@ def test_a_group_that_a_client_moved(out):
         run(out, second(out))
 
 
+@pytest.mark.parametrize("later", [False, True])
+def test_of_a_micro_batch_and_a_transaction_the_later_offset_stands(out, later):
+    stamp = out.next(out.init("copier"))
+    out.do(CommitOffsets("g", (out.at(3),), stamp))
+    run(out, first(out))
+    if later:
+        out.do(CommitOffsets("g", (out.at(7),), stamp))
+    out.end(stamp)
+    assert out.group() == {("t", 0): 7 if later else 10, ("t", 1): 20}
+
+
 def test_partitions_may_join(out):
     run(out, batch(out, 0, source(out, {0: 0}, {0: 10})))
     run(out, batch(out, 1, source(out, {0: 10, 1: 0}, {0: 10, 1: 5})))

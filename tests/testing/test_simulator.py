@@ -40,7 +40,15 @@ ROOT = Path(__file__).parents[2]
 RUNS = int(os.environ.get("SPARK_EOS_SIMULATIONS", "120"))
 
 OCCURS = {
-    *("commits", "aborts", "aborts by a successor", "aborts by timeout", "aborted offsets", "takeovers"),
+    *(
+        "commits",
+        "aborts",
+        "aborts by a successor",
+        "aborts by timeout",
+        "aborted offsets",
+        "late offsets",
+        "takeovers",
+    ),
     *(
         "micro-batches",
         "replays",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
+from spark_eos.clients.admin import Admin
 from spark_eos.clients.consumer.consumer import Consumer
 from spark_eos.clients.producer.producer import Producer
 from spark_eos.clients.records import ConsumerRecord
@@ -25,6 +26,9 @@ from verification.simulator.producers import commit
 from verification.simulator.world import Process
 
 __all__ = ["copier"]
+
+_MARKS = "marks"
+"""A group that is moved while transactions carry offsets of it."""
 
 
 def copier(
@@ -60,7 +64,7 @@ class _Copier:
                 ),
             },
         )
-        self.group, self.subscribes = group, subscribes
+        self.group, self.subscribes, self.admin = group, subscribes, Admin(log)
         self.producer = Producer(log, {"transactional.id": name, "transaction.timeout.ms": 2000})
 
     def run(self, until: Callable[[], bool]) -> None:
@@ -101,7 +105,9 @@ class _Copier:
             owner = self.consumer.group_metadata() if self.subscribes else self.group
             producer.send_offsets_to_transaction(after, owner)
             if chance.random() < 0.3:
+                producer.send_offsets_to_transaction(after, _MARKS)
                 producer.flush()  # With the offsets, which wait in the log now.
+                self.admin.alter_group_offsets(_MARKS, dict.fromkeys(after, 0))
             stage.dawdle(self.process)
             if chance.random() < 0.15:
                 stage.patiently(self.process, producer.abort_transaction)

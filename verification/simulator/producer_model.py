@@ -21,7 +21,7 @@ class ProducerModel:
     ``prepared`` is the epoch at which the open transaction was prepared (None: it was not), ``decider`` what it follows
     then. ``ended`` is the last one that followed another log: its epoch, what it followed, whether by COMMIT.
     ``decides`` are epoch, number and history of the newest transaction that decides for other logs, ``decided_for`` its
-    decision, and ``awaited`` the logs that have yet to follow.
+    decision, and ``awaited`` the logs that have yet to follow. ``pending`` are turns and offsets.
     """
 
     epoch: int
@@ -39,6 +39,6 @@ class ProducerModel:
     awaited: set[str] = field(default_factory=set)
     last_ms: int = 0
     decided: dict[int, bool] = field(default_factory=dict)
-    pending: dict[tuple[str, Position], int] = field(default_factory=dict)
+    pending: dict[tuple[str, Position], tuple[int, int]] = field(default_factory=dict)
     rows: list[Rows] = field(default_factory=list)
     runs: list[str] = field(default_factory=list)

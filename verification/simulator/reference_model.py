@@ -29,6 +29,7 @@ class ReferenceModel(DecisionModel, PublicationModel):
 
     ``batches`` are the micro-batches by transactional id, query and number; ``runs`` when each query run was
     registered, in the world's time; ``farthest`` the highest offset that a group ever committed for a partition.
+    Commits of offsets take turns: ``turns`` has the last one that stands, or stood, for a group and partition.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -36,6 +37,7 @@ class ReferenceModel(DecisionModel, PublicationModel):
         self.accounts: dict[int, ProducerModel] = {}
         self.named: dict[str, int] = {}
         self.offsets: dict[str, dict[Position, int]] = {}
+        self.turns: dict[tuple[str, Position], int] = {}
         self.farthest: dict[tuple[str, Position], int] = {}
         self.batches: dict[tuple[str, str, int], a.CommitMicroBatch] = {}
         self.runs: dict[str, float] = {}
@@ -48,6 +50,7 @@ class ReferenceModel(DecisionModel, PublicationModel):
         self._versions: dict[tuple[str, str | None], int] = {}
         self._files: set[tuple[str, int, int]] = set()
         self._say = say
+        self._turn = 0
         self._now = 0.0
         self._now_ms = 0
 
@@ -249,8 +252,11 @@ class ReferenceModel(DecisionModel, PublicationModel):
         account.is_open, account.last_ms = False, self._now_ms
         if commit:
             self.visible += account.rows
-            for (group, at), offset in account.pending.items():
-                self._put(group, at, offset)
+            for (group, at), (turn, offset) in account.pending.items():
+                if turn < self.turns.get((group, at), 0):
+                    self.events["late offsets"] += 1
+                else:
+                    self._put(group, at, offset, turn)
         elif account.pending:
             self.events["aborted offsets"] += 1
         account.rows, account.pending = [], {}
@@ -291,12 +297,13 @@ class ReferenceModel(DecisionModel, PublicationModel):
         account = None
         if action.producer is not None:
             account = self._ongoing(action.producer, "offsets")
+        self._turn += 1
         for wanted in action.offsets:
             at = (wanted.topic, wanted.partition)
             if action.producer is None:
-                self._put(action.group, at, wanted.offset)
+                self._put(action.group, at, wanted.offset, self._turn)
             elif account is not None:
-                account.pending[action.group, at] = wanted.offset
+                account.pending[action.group, at] = self._turn, wanted.offset
         self.events["offset commits"] += action.producer is None
 
     def _may_commit(self, before: State, action: a.CommitOffsets) -> None:
@@ -318,12 +325,17 @@ class ReferenceModel(DecisionModel, PublicationModel):
             both = wanted & set(other.held)
             self._must(not both, f"{own.member_id} commits for {both}, which {other.member_id} holds")
 
-    def _put(self, group: str, at: Position, offset: int) -> None:
+    def _put(self, group: str, at: Position, offset: int, turn: int) -> None:
         self.offsets.setdefault(group, {})[at] = offset
+        self.turns[group, at] = turn
         self.farthest[group, at] = max(offset, self.farthest.get((group, at), 0))
 
     def _DeleteOffsets(self, action: a.DeleteOffsets, *_: object) -> None:  # noqa: N802
         self._forget(action.group, action.partitions or None)
+        for account in self.accounts.values():
+            for group, at in tuple(account.pending):
+                if group == action.group and (at in action.partitions or not action.partitions):
+                    del account.pending[group, at]
         self.events["deleted offsets"] += 1
 
     def _ExpireOffsets(self, action: a.ExpireOffsets, *_: object) -> None:  # noqa: N802
@@ -404,9 +416,10 @@ class ReferenceModel(DecisionModel, PublicationModel):
                         starts.get(place) == offset,
                         f"{what} begins at {starts.get(place)} of {place}, and its group stands at {offset}",
                     )
+            self._turn += 1
             for end in source.end_offsets:
                 if end.topic in after.topics:
-                    self._put(group, (end.topic, end.partition), end.offset)
+                    self._put(group, (end.topic, end.partition), end.offset, self._turn)
         self._last[name] = self.batches[name, action.query_id, action.batch_id] = action
         self.events["micro-batches"] += 1
 

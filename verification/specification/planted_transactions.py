@@ -20,6 +20,7 @@ class Mistake(NamedTuple):
     violated: str
 
 
+_GIVEN = r"commit /\ me.held[g] > Stands(g)"
 _BEGINS = r"~Open(p) /\ n = prod[p].num + 1"
 _PREPARED = '[With(p, n) EXCEPT !.st = "Prepared", !.epoch = e + 1, !.token = e + 1]'
 _TAKEN_OVER = "Complete(p, me, FALSE)"
@@ -33,8 +34,9 @@ PLANTED = {
     "a transaction is opened behind its first record": Mistake(
         "<<p, Len(part[d]) + 1>>", "<<p, Len(part[d]) + 2>>", "Clean"
     ),
-    "an abort gives positions": Mistake(r"commit /\ g \in me.held", r"g \in me.held", "Whole"),
-    "a commit loses positions": Mistake(r"commit /\ g \in me.held", "FALSE", "Whole"),
+    "an abort gives positions": Mistake(_GIVEN, r"me.held[g] > Stands(g)", "Whole"),
+    "a commit loses positions": Mistake(_GIVEN, "FALSE", "Whole"),
+    "an earlier position comes over a later one": Mistake(_GIVEN, r"commit /\ me.held[g] > 0", "Forward"),
     "a partition is forgotten": Mistake(r"@ \union where", "where", "Free"),
     "a fenced epoch writes": Mistake("e = prod[p].epoch", "TRUE", "Step"),
     "a prepared transaction times out": Mistake(
@@ -60,7 +62,19 @@ PLANTED = {
 }
 """The mistakes. The last word is what TLC reports first."""
 
-_PROMISES = ("Clean", "Stops", "Free", "Whole", "Waits", "Owned", "Once", "Asked", "Token", "Agreed")
+_PROMISES = (
+    "Clean",
+    "Stops",
+    "Free",
+    "Whole",
+    "Forward",
+    "Waits",
+    "Owned",
+    "Once",
+    "Asked",
+    "Token",
+    "Agreed",
+)
 _SEEN = re.compile(r'<<"seen", (\d+), "(\w+)">>')
 
 

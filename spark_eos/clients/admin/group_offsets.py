@@ -1,7 +1,6 @@
 """The committed offsets of consumer groups, for the admin client: set, reset and deleted.
 
-An offset that an open transaction carries is committed when that one is. What an administrator did before would be
-undone by it, so it is refused until then.
+What an administrator does comes after the offsets that open transactions carry, and stays when they commit.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from spark_eos.clients.admin.base import WRITER, AdminBase, places
 from spark_eos.clients.admin.groups import required_group
 from spark_eos.clients.consumer.offset_resets import Reset, at_time, chosen_offset, offsets_at
 from spark_eos.clients.validation import as_partition, as_partitions
-from spark_eos.errors import ConfigError, GroupNotEmptyError, UnstableOffsetCommitError
+from spark_eos.errors import ConfigError, GroupNotEmptyError
 from spark_eos.log.data.planner import partition_of
 from spark_eos.protocol.actions import Action, CommitOffsets, DeleteOffsets, PartitionOffset
-from spark_eos.protocol.state import Group, State
+from spark_eos.protocol.state import State
 from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
 
 
@@ -59,8 +58,6 @@ class GroupOffsetsAdmin(AdminBase):
             The id is empty.
         UnknownMemberIdError
             The group has members.
-        UnstableOffsetCommitError
-            An open transaction carries an offset of the group for one of the partitions, and would undo this.
         UnknownTopicOrPartitionError
             The log has no such topic or partition.
         """
@@ -68,13 +65,7 @@ class GroupOffsetsAdmin(AdminBase):
             raise ConfigError(f"alter_group_offsets needs the id of a group, not {group!r}")
         log = self._log()
         action = CommitOffsets(group, places(log, offsets))
-        log.end_overdue()  # An offset that an open transaction carries is not set.
-
-        def propose(state: State) -> tuple[Action, ...]:
-            _check_settled(state, group, ((at.topic, at.partition) for at in action.offsets))
-            return (action,)
-
-        log.commit(propose, writer=WRITER, alone=True)
+        log.commit(lambda _state: (action,), writer=WRITER)
 
     def reset_group_offsets(
         self,
@@ -127,8 +118,6 @@ class GroupOffsetsAdmin(AdminBase):
         ------
         GroupNotEmptyError
             The group has members.
-        UnstableOffsetCommitError
-            An open transaction carries an offset of the group for one of the partitions, and would undo this.
         GroupIdNotFoundError
             The log knows no such group, and ``partitions`` is None.
         ConfigError
@@ -168,7 +157,6 @@ class GroupOffsetsAdmin(AdminBase):
                     f"group {group!r} cannot be reset while it has members ({len(current.members)}): stop them, or "
                     "remove those whose processes are gone (eoslog groups remove-members)"
                 )
-            _check_settled(state, group, targets)
             return {at: chosen_offset(reset, state, group, at, time_offsets) for at in targets}
 
         if dry_run or not targets:
@@ -204,8 +192,6 @@ class GroupOffsetsAdmin(AdminBase):
             The log knows no such group.
         GroupNotEmptyError
             The group has members.
-        UnstableOffsetCommitError
-            An open transaction carries an offset of the group, and would undo this.
         """
         self._forget(group, ())
 
@@ -232,8 +218,6 @@ class GroupOffsetsAdmin(AdminBase):
             The log knows no such group.
         GroupNotEmptyError
             Members of the group subscribe to the topic.
-        UnstableOffsetCommitError
-            An open transaction carries an offset of the group for one of the partitions, and would undo this.
         UnknownTopicOrPartitionError
             The log has no such topic or partition.
         """
@@ -242,42 +226,19 @@ class GroupOffsetsAdmin(AdminBase):
 
     def _forget(self, group: str, partitions: tuple[tuple[str, int], ...]) -> list[TopicPartition]:
         log = self._log()
-        log.follow()
-        state = log.end_overdue()  # An offset that an open transaction carries is not deleted.
         # Also one that a deleted topic has left without offsets can go.
+        state = log.follow()
         if partitions or group not in state.offsets:
             required_group(state, group)
         gone: list[TopicPartition] = []
 
         def propose(state: State) -> tuple[Action, ...]:
-            if group not in {*state.offsets, *state.groups}:
-                return ()
-            _check_settled(state, group, partitions or None)
             committed = state.offsets.get(group, ())
             gone[:] = [at for at in as_partitions(partitions) if at in committed]
-            return (DeleteOffsets(group, partitions),)
+            return (DeleteOffsets(group, partitions),) if group in {*state.offsets, *state.groups} else ()
 
         log.commit(propose, writer=WRITER, alone=True)
         return gone
-
-
-def _check_settled(state: State, group: str, partitions: Iterable[tuple[str, int]] | None) -> None:
-    """Raise `UnstableOffsetCommitError` if an open transaction carries an offset of the group for these; None: for any.
-
-    Not where members read the topic: the rules refuse that, and say to stop them first.
-    """
-    places = None if partitions is None else frozenset(partitions)
-    read = {topic for member in state.groups.get(group, Group()).members.values() for topic in member.topics}
-    for producer_id in sorted(state.open_transactions):
-        producer = state.producers[producer_id]
-        for carrier, topic, number in sorted(producer.pending):
-            if carrier != group or topic in read or (places is not None and (topic, number) not in places):
-                continue
-            raise UnstableOffsetCommitError(
-                f"the open transaction of transactional.id {producer.transactional_id!r} carries an offset of group "
-                f"{group!r} for {topic}-{number}, and would undo this when it commits. Nothing was changed: wait for "
-                "its end, or abort it (eoslog transactions abort)"
-            )
 
 
 def _expanded_partitions(

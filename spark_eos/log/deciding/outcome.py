@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from immutables import Map
-
 from spark_eos.errors import DivergedLogError, NotALogError
+from spark_eos.protocol.actions.producers import with_offsets
 from spark_eos.protocol.replace import replace
-from spark_eos.protocol.state import NO_OPEN, CommittedOffset, Decision, Producer, State
+from spark_eos.protocol.state import NO_OPEN, Decision, Producer, State
 from spark_eos.protocol.types import Decider
-
-_NO_OFFSETS: Map[tuple[str, int], CommittedOffset] = Map()
 
 
 def followers(state: State) -> Iterator[tuple[Producer, Decider]]:
@@ -73,9 +70,6 @@ def as_decided(state: State, decided: Mapping[tuple[int, Decider], bool]) -> Sta
                 opened = partition.open.delete(producer_id) or NO_OPEN
                 partitions[key] = partition._replace(open=opened, aborted=aborted)
             state = replace(state, partitions=partitions.finish())
-        offsets = state.offsets
-        for (group, topic, number), offset in producer.pending.items() if commit else ():
-            of_group = offsets.get(group, _NO_OFFSETS)
-            offsets = offsets.set(group, of_group.set((topic, number), offset))
-        state = replace(state, offsets=offsets)
+        if commit:
+            state = with_offsets(state, producer)
     return state

@@ -63,9 +63,10 @@ def commit(state: State, action: CommitOffsets) -> tuple[State, None]:
                 f"{MAX_METADATA_BYTES} bytes"
             )
         committed[target.topic, target.partition] = CommittedOffset(
-            target.topic_id, target.offset, target.metadata, state.timestamp_ms
+            target.topic_id, target.offset, target.metadata, state.timestamp_ms, state.offset_commits
         )
     groups.check_committer(state, action.group, action.member, keys)
+    state = replace(state, offset_commits=state.offset_commits + 1)
     if action.producer is None:
         of_group = state.offsets.get(action.group, Map())
         return replace(state, offsets=state.offsets.set(action.group, of_group.update(committed))), None
@@ -110,7 +111,11 @@ class DeleteOffsets(NamedTuple):
 
 
 def delete_offsets(state: State, action: DeleteOffsets) -> tuple[State, None]:
-    """A group forgets offsets, or is forgotten as a whole; rejected while members read these topics."""
+    """A group forgets offsets, or is forgotten as a whole; rejected while members read these topics.
+
+    What open transactions carry of them goes too, as in Kafka (OffsetMetadataManager.replay: "Remove all the pending
+    offset commits related to the tombstone").
+    """
     group = state.groups.get(action.group, Group())
     offsets = state.offsets.get(action.group, Map())
     if not action.partitions:
@@ -119,7 +124,7 @@ def delete_offsets(state: State, action: DeleteOffsets) -> tuple[State, None]:
                 f"group {action.group!r} has {counted(len(group.members), 'member')}: stop them first, "
                 "or remove those whose processes are gone (eoslog groups remove-members)"
             )
-        return groups.forgotten(state, action.group), None
+        return groups.forgotten(_nothing_pending(state, action.group), action.group), None
     read = {topic for member in group.members.values() for topic in member.topics}
     for at in action.partitions:
         if at[0] in read:
@@ -129,7 +134,22 @@ def delete_offsets(state: State, action: DeleteOffsets) -> tuple[State, None]:
             )
         if at in offsets:
             offsets = offsets.delete(at)
+    state = _nothing_pending(state, action.group, action.partitions)
     return replace(state, offsets=state.offsets.set(action.group, offsets)), None
+
+
+def _nothing_pending(state: State, group: str, partitions: tuple[tuple[str, int], ...] = ()) -> State:
+    """No open transaction carries an offset of the group for these partitions any more; for none, if none are named."""
+    producers = state.producers
+    for producer_id in state.open_transactions:
+        producer = producers[producer_id]
+        gone = [
+            key for key in producer.pending if key[0] == group and (not partitions or key[1:] in partitions)
+        ]
+        if gone:
+            left = replace(producer, pending=topics.without(producer.pending, gone))
+            producers = producers.set(producer_id, left)
+    return replace(state, producers=producers)
 
 
 def _tell_deleted(before: State, after: State, action: DeleteOffsets, _writer: str) -> Iterable[TrailNote]:

@@ -347,11 +347,8 @@ def complete(state: State, producer: Producer, *, commit: bool) -> State:
             opened = opened.delete(producer_id) or NO_OPEN
             partitions[key] = Partition(start, end + 1, index, opened, aborted)
         new_partitions = partitions.finish()
-    offsets = state.offsets
     if commit:
-        for (group, topic, number), offset in producer.pending.items():
-            of_group = offsets.get(group, _NO_OFFSETS)
-            offsets = offsets.set(group, of_group.set((topic, number), offset))
+        state = with_offsets(state, producer)
     prepared = producer.prepared
     if producer.transaction is TransactionState.PREPARED and prepared is not None:
         prepared = replace(prepared, committed=commit)
@@ -372,10 +369,26 @@ def complete(state: State, producer: Producer, *, commit: bool) -> State:
     return replace(
         state,
         partitions=new_partitions,
-        offsets=offsets,
         producers=state.producers.set(producer.producer_id, producer),
         open_transactions=state.open_transactions.delete(producer.producer_id),
     )
+
+
+def with_offsets(state: State, producer: Producer) -> State:
+    """The positions that a transaction carries, where no later commit stands, as in Kafka.
+
+    Else a group would go back, and read records again. OffsetMetadataManager.replayEndTransactionMarker: "We always
+    keep the most recent committed offset when we have a mix of transactional and regular offset commits",
+    ``if (existingOffsetAndMetadata == null || offsetAndMetadata.recordOffset >
+    existingOffsetAndMetadata.recordOffset)``.
+    """
+    offsets = state.offsets
+    for (group, topic, number), offset in producer.pending.items():
+        of_group = offsets.get(group, _NO_OFFSETS)
+        current = of_group.get((topic, number))
+        if current is None or current.number < offset.number:
+            offsets = offsets.set(group, of_group.set((topic, number), offset))
+    return replace(state, offsets=offsets)
 
 
 _NO_OFFSETS: Map[tuple[str, int], CommittedOffset] = Map()

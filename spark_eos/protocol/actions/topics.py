@@ -215,7 +215,7 @@ def delete(state: State, action: DeleteTopic) -> tuple[State, None]:
     for number in range(topic.partitions):
         partitions = partitions.delete((topic.topic_id, number))
     for group, committed in state.offsets.items():
-        offsets = offsets.set(group, _without(committed, [key for key in committed if key[0] == action.name]))
+        offsets = offsets.set(group, without(committed, [key for key in committed if key[0] == action.name]))
     producers = state.producers
     for producer_id, producer in state.producers.items():
         written = [key for key in producer.sequences if key[0] == topic.topic_id]
@@ -224,13 +224,13 @@ def delete(state: State, action: DeleteTopic) -> tuple[State, None]:
         if written or read or touched:
             left = replace(
                 producer,
-                sequences=_without(producer.sequences, written),
-                pending=_without(producer.pending, read),
-                touched=_without(producer.touched, touched),
+                sequences=without(producer.sequences, written),
+                pending=without(producer.pending, read),
+                touched=without(producer.touched, touched),
             )
             producers = producers.set(producer_id, left)
     topics = state.topics.delete(action.name)
-    versions = _without(state.app_versions, [key for key in state.app_versions if key[1] == topic.topic_id])
+    versions = without(state.app_versions, [key for key in state.app_versions if key[1] == topic.topic_id])
     state = replace(
         state,
         topics=topics,
@@ -257,7 +257,8 @@ def _with_partitions(state: State, topic: Topic, since: int) -> State:
     return replace(state, partitions=state.partitions.update(new))
 
 
-def _without(values: Map[_Key, _Value], gone: list[_Key]) -> Map[_Key, _Value]:
+def without(values: Map[_Key, _Value], gone: list[_Key]) -> Map[_Key, _Value]:
+    """The map without these keys."""
     for key in gone:
         values = values.delete(key)
     return values

@@ -147,10 +147,11 @@ def _sorted(keys: Mapping[PartitionKey, bool]) -> Sequence[PartitionKey]:
 
 
 class GroupOffsets(NamedTuple):
-    """What a group has committed, in the order of topics and partitions, and when."""
+    """What a group has committed, in the order of topics and partitions, when, and in which commits."""
 
     offsets: tuple[PartitionOffset, ...]
     timestamps: list[int]
+    numbers: list[int]
 
 
 def _group_offsets(committed: Mapping[tuple[str, int], CommittedOffset]) -> GroupOffsets:
@@ -158,14 +159,19 @@ def _group_offsets(committed: Mapping[tuple[str, int], CommittedOffset]) -> Grou
     return GroupOffsets(
         tuple([PartitionOffset(key[0], at.topic_id, key[1], at.offset, at.metadata) for key, at in offsets]),
         [at.timestamp_ms for _, at in offsets],
+        [at.number for _, at in offsets],
     )
 
 
 def _read_group_offsets(stored: GroupOffsets) -> Map[tuple[str, int], CommittedOffset]:
     return Map(
         {
-            (at.topic, at.partition): CommittedOffset(at.topic_id, at.offset, at.metadata, timestamp_ms)
-            for at, timestamp_ms in zip(stored.offsets, stored.timestamps, strict=True)
+            (at.topic, at.partition): CommittedOffset(
+                at.topic_id, at.offset, at.metadata, timestamp_ms, number
+            )
+            for at, timestamp_ms, number in zip(
+                stored.offsets, stored.timestamps, stored.numbers, strict=True
+            )
         }
     )
 
@@ -193,7 +199,9 @@ _TOPIC = record_of(
     schemas=array_of(BYTES),
 )
 
-_OFFSET = record_of(CommittedOffset, topic_id=STRING, offset=LONG, metadata=STRING, timestamp_ms=LONG)
+_OFFSET = record_of(
+    CommittedOffset, topic_id=STRING, offset=LONG, metadata=STRING, timestamp_ms=LONG, number=LONG
+)
 
 _PREPARED = record_of(
     PreparedTransaction, epoch=LONG, committed=optional_of(BOOLEAN), decider=optional_of(DECIDER)
@@ -299,10 +307,13 @@ _STATE = record_of(
     open_transactions=converted(LONGS, sorted, lambda ids: Map(dict.fromkeys(ids, True))),
     offsets=map_of(
         converted(
-            record_of(GroupOffsets, offsets=OFFSETS, timestamps=LONGS), _group_offsets, _read_group_offsets
+            record_of(GroupOffsets, offsets=OFFSETS, timestamps=LONGS, numbers=LONGS),
+            _group_offsets,
+            _read_group_offsets,
         ),
         group="string",
     ),
+    offset_commits=LONG,
     groups=map_of(_GROUP, name="string"),
     queries=map_of(_QUERY, name="string"),
     app_versions=map_of(

@@ -100,6 +100,7 @@ def _check_later(before: State, after: State) -> None:
         "seq",
         "time_resets",
         "next_producer_id",
+        "offset_commits",
         "staging_floor",
         "publication_floor",
         "encrypted_at",
@@ -142,6 +143,13 @@ def _check_later(before: State, after: State) -> None:
         topic_exists = not topic_id or any(topic.topic_id == topic_id for topic in after.topics.values())
         ensure(newer is not None or not topic_exists, f"the version of job {app_id!r} is gone")
         ensure(newer is None or last.version <= newer.version, f"the versions of job {app_id!r} went back")
+    for group, offsets in other(before.offsets, after.offsets):
+        new_offsets = after.offsets.get(group, Map())
+        for (topic, number), offset in other(offsets, new_offsets):
+            later_offset = new_offsets.get((topic, number), offset)
+            ensure(
+                offset.number <= later_offset.number, f"an earlier offset of {group!r} for {topic}-{number}"
+            )
     check_later_publications(before, after)
     for producer_id, _ in other(after.producers, before.producers):
         is_new = producer_id not in before.producers
@@ -215,6 +223,7 @@ def _check_offset(state: State, name: str, number: int, at: CommittedOffset) -> 
         f"an offset is for no partition: {name}-{number}",
     )
     ensure(at.offset >= 0, f"an offset of {name}-{number} is negative")
+    ensure(at.number < state.offset_commits, f"an offset of {name}-{number} was not committed yet")
 
 
 def _check_open(state: State, before: State) -> None:

@@ -14,7 +14,6 @@ from spark_eos.errors import (
     InvalidRequestError,
     NotALogError,
     StorePermissionError,
-    UnstableOffsetCommitError,
 )
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Question
@@ -253,24 +252,3 @@ def test_an_entry_that_the_log_does_not_have(log, follower):
     with pytest.raises(InvalidRequestError, match="its files were put back or exchanged"):
         groups.delete(follower, Question({**asked, "since": log.state.seq + 1}))
     assert committed(log) == {0: 5, 1: 7}
-
-
-def test_what_an_open_transaction_would_undo_is_refused(log, follower):
-    rows = planned(follower, way="earliest")
-    producer = Producer(log, {"transactional.id": "copy"})
-    producer.init_transactions()
-    producer.begin_transaction()
-    producer.send_offsets_to_transaction({TopicPartition("orders", 0): 8}, "billing")
-    producer.flush()
-    refused = "transactional.id 'copy' carries an offset of group 'billing' for orders-0"
-    with pytest.raises(UnstableOffsetCommitError, match=refused):
-        planned(follower, way="earliest")
-    asked = attempt(log, group="billing", rows=rows)
-    with pytest.raises(UnstableOffsetCommitError, match=refused):
-        groups.reset(follower, asked)
-    for call in (groups.delete, groups.delete_offsets):
-        with pytest.raises(UnstableOffsetCommitError, match=refused):
-            call(follower, attempt(log, group="billing", typed="billing", places="orders"))
-    producer.abort_transaction()
-    groups.reset(follower, asked)
-    assert committed(log) == {0: 0, 1: 0}

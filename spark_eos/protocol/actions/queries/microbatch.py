@@ -156,7 +156,13 @@ def commit(state: State, action: CommitMicroBatch) -> tuple[State, None]:
     run = state.producers[state.transactional_ids[action.transactional_id]]
     # A mirror's batch is no transaction: nothing else of it tells when the run was here last.
     producers = state.producers.set(run.producer_id, replace(run, last_ms=state.timestamp_ms))
-    return replace(state, offsets=offsets, queries=queries, producers=producers), None
+    return replace(
+        state,
+        offsets=offsets,
+        offset_commits=state.offset_commits + 1,
+        queries=queries,
+        producers=producers,
+    ), None
 
 
 def _fate_of_commit(state: State, action: CommitMicroBatch) -> Fate:
@@ -251,7 +257,9 @@ def _check_groups(
                 f"group {group!r} cannot go on at offset {end.offset} of {topic}-{partition}"
             )
         of_group = committed.setdefault(group, {})
-        of_group[topic, partition] = CommittedOffset(end.topic_id, end.offset, "", state.timestamp_ms)
+        of_group[topic, partition] = CommittedOffset(
+            end.topic_id, end.offset, "", state.timestamp_ms, state.offset_commits
+        )
     for group, new in committed.items():
         offsets = offsets.set(group, offsets.get(group, _NO_OFFSETS).update(new))
     return offsets
