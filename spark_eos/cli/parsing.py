@@ -40,6 +40,8 @@ class Command(TyperCommand):
         if ctx.resilient_parsing and args and _is_option(args[-1]):
             # The value of this option is being completed: without it, the arguments before it would not be parsed.
             args = args[:-1]
+        if not ctx.resilient_parsing:
+            self._refuse_options(ctx, args)
         ctx.allow_extra_args = True
         extra: list[str] = super().parse_args(ctx, [*self._separated(ctx, args)])
         if extra and not ctx.resilient_parsing:
@@ -94,14 +96,32 @@ class Command(TyperCommand):
                 continue
             yield argument
 
-    def _refuse_extra(self, ctx: Any, args: list[str], extra: str) -> None:
-        """End with a usage error about an argument too many: it seems to be an option, or to be the value of one."""
-        options = {name[2:]: name for param in self.params for name in param.opts if name.startswith("--")}
-        arguments = [
+    def _refuse_options(self, ctx: Any, args: list[str]) -> None:
+        """End with a usage error if an argument is named as an option, as Kafka's tools have it."""
+        options = {name for param in self.params for name in param.opts}
+        arguments = self._arguments()
+        for argument in args[: args.index("--") if "--" in args else None]:
+            name = argument.partition("=")[0]
+            if name.startswith("--") and name not in options:
+                if name in _SERVERS:
+                    ctx.fail(f"No such option {name!r}: there are no servers, the argument URL names the log")
+                if name[2:].upper() in arguments:
+                    ctx.fail(
+                        f"No such option {name!r}: it is an argument here: "
+                        f"{ctx.command_path} {' '.join(arguments)}"
+                    )
+
+    def _arguments(self) -> list[str]:
+        return [
             param.metavar or param.name.upper()
             for param in self.params
             if param.param_type_name == "argument"
         ]
+
+    def _refuse_extra(self, ctx: Any, args: list[str], extra: str) -> None:
+        """End with a usage error about an argument too many: it seems to be an option, or to be the value of one."""
+        options = {name[2:]: name for param in self.params for name in param.opts if name.startswith("--")}
+        arguments = self._arguments()
         takes = f"{ctx.command_path} takes {' '.join(arguments)} and options"
         bare = next((argument for argument in args if argument in options), extra)
         near = nearest(bare, options)
@@ -130,6 +150,9 @@ _NAMING = (
     "--key",
 )
 """Options whose values name what a command is about: they are often given without them."""
+
+_SERVERS = ("--bootstrap-server", "--bootstrap-controller", "--broker-list", "--zookeeper")
+"""How Kafka's tools are told where the cluster is."""
 
 
 def _is_option(argument: str) -> bool:

@@ -79,6 +79,29 @@ def test_a_command_that_there_is_not(url, capsys, command, hint):
 @pytest.mark.parametrize(
     ("command", "hint"),
     [
+        ("consume LOG --topic orders --from-beginning", "'--topic': it is an argument here: eoslog consume URL TOPIC"),
+        ("consume LOG --topic=orders", "'--topic': it is an argument here: eoslog consume URL TOPIC"),
+        ("produce --url LOG orders", "'--url': it is an argument here: eoslog produce URL TOPIC"),
+        ("topics create --topic t LOG", "'--topic': it is an argument here: eoslog topics create URL TOPIC"),
+        ("consume --bootstrap-server k:9092 --topic orders", "there are no servers, the argument URL names the log"),
+        ("topics list LOG --bootstrap-server=k:9092", "'--bootstrap-server': there are no servers"),
+        ("topics --bootstrap-server k:9092 LOG", "'--bootstrap-server': there are no servers"),
+        ("consume LOG orders --topics orders", ": --topics"),
+    ],
+)  # fmt: skip
+def test_what_is_an_option_of_kafkas_tools_alone(url, capsys, command, hint):
+    told = said(capsys, command, url, 2)
+    assert "No such option" in told
+    assert hint in told
+
+
+def test_behind_two_dashes_no_option_is_refused(url, capsys):
+    assert "no topic '--topic'" in said(capsys, "consume LOG -- --topic", url, 1)
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
         ("configs describe LOG", "'describe' is no argument here; did you mean --describe? eoslog configs takes URL"),
         ("configs alter LOG retention.ms=1", "'alter' is no argument here; did you mean --alter?"),
         ("verify LOG repiar", "'repiar' is no argument here; did you mean --repair?"),

@@ -181,6 +181,20 @@ def test_a_dataframe_is_planned_once(queries):
     assert len(made.recording.calls("read")) == 2
 
 
+def test_a_batch_read_that_a_stream_is_joined_with_is_planned_once(queries):
+    """`partitions` of a batch read that a stream is joined with is called in the first micro-batch; the later ones read
+    the same partitions again.
+
+    Rests on it: `spark_eos/spark/source/batch.py`.
+    """
+    made = queries("joined")
+    made.recording.put("end-a", 30)
+    made.run(made.stream().join(made.batch(), "id"))
+    assert len(made.recording.calls("partitions", who="")) == 1
+    batches = [call["properties"]["streaming.sql.batchId"] for call in made.recording.calls("read", who="")]
+    assert batches == ["0", "1", "2"]
+
+
 def test_a_read_is_always_asked_for_all_columns(queries):
     """Where a query needs one column, the reader is still made with all and has to return all.
 
