@@ -152,7 +152,7 @@ _NAMING = (
 """Options whose values name what a command is about: they are often given without them."""
 
 _SERVERS = ("--bootstrap-server", "--bootstrap-controller", "--broker-list", "--zookeeper")
-"""How Kafka's tools are told where the cluster is."""
+"""Options by which Kafka's tools know their servers."""
 
 
 def _is_option(argument: str) -> bool:
