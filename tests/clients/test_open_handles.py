@@ -21,13 +21,13 @@ T0 = TopicPartition("t", 0)
 
 
 class Later:
-    """The clock of a machine that is so much later that open transactions look as if they hung."""
+    """The clock of a machine, so much later that open transactions look as if they hung, and still believed."""
 
     def __getattr__(self, name):
         return getattr(SYSTEM, name)
 
     def now_ms(self):
-        return SYSTEM.now_ms() + 3_600_000
+        return SYSTEM.now_ms() + 3_000_000
 
 
 def consumer_of(log, **settings):
