@@ -13,9 +13,9 @@ import pytest
 from spark_eos import Admin, Consumer, Producer, TopicPartition, read_arrow
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import ConfigError, InvalidRequestError, SchemaMismatchError
-from spark_eos.log.data.layout import SPARK_FIELD
+from spark_eos.log.data.layout import SPARK_FIELD, Layout
 from spark_eos.log.log import Log
-from spark_eos.log.schemas.fitting import fits_into
+from spark_eos.log.schemas.fitting import Fitting, fits_into
 from spark_eos.log.schemas.type_names import parse_type
 from spark_eos.log.time_travel import as_of, plan_as_of, topic_as_of
 from spark_eos.maintenance.compaction import Compactor
@@ -369,6 +369,8 @@ def test_bloom_filters_are_of_columns_that_can_have_them():
     assert evolving.admin.describe_log().entries == before
     evolving.alter(rename_columns={"k": "name"})
     assert evolving.admin.describe_topic("t").config == {setting: "name"}
+    evolving.alter(rename_columns={"name": "k"}, config={setting: None})
+    assert evolving.admin.describe_topic("t").config == {}, "what is said goes before what follows"
 
 
 # -- Keys --------------------------------------------------------------------------------------------------
@@ -497,6 +499,12 @@ def test_what_spark_says_of_a_column_follows_its_type():
         )
 
 
+def test_rows_of_other_types_than_the_ones_before_are_fitted():
+    fitting = Fitting(Layout.typed(pa.schema([("a", pa.int64())]), 1))
+    for type_ in (pa.int64(), pa.int32(), pa.int16(), pa.int64()):
+        assert fitting(pa.table({"a": pa.array([1], type_)})).schema.field("a").type == pa.int64()
+
+
 @pytest.mark.parametrize(
     ("text", "type_"),
     [
@@ -505,6 +513,7 @@ def test_what_spark_says_of_a_column_follows_its_type():
         ("timestamp", pa.timestamp("us", "UTC")),
         ("decimal(10, 2)", pa.decimal128(10, 2)),
         ("decimal(7)", pa.decimal128(7, 0)),
+        ("decimal(38, 38)", pa.decimal128(38, 38)),
         ("decimal", pa.decimal128(10, 0)),
         ("array<map<string,double>>", pa.list_(pa.map_(pa.string(), pa.float64()))),
         (
@@ -527,7 +536,7 @@ def test_names_of_types(text, type_):
         "map<int>",
         "struct<>",
         "decimal(0)",
-        "decimal(40,2)",
+        "decimal(39,2)",
         "decimal(2,x)",
         "int int",
         "int;",
