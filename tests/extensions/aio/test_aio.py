@@ -514,8 +514,8 @@ def test_a_start_that_was_cancelled_is_made_again(slow):
 
 
 def test_the_paused_partitions_are_those_that_are_left_out(slow):
+    fill(slow.log, b"0")  # While there is one partition.
     Admin(slow.log).create_partitions({"t": 2})
-    fill(slow.log, b"0")
 
     async def main():
         async with reader(slow.log) as consumer:
