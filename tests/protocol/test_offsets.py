@@ -76,6 +76,16 @@ def test_an_earlier_commit_does_not_stand(log):
     assert log.group() == {("t", 0): 5}
 
 
+def test_a_later_commit_stands_also_behind_a_snapshot(log):
+    stamp = log.next(log.init())
+    log.do(CommitOffsets("g", (log.at(1),)))
+    log.do(CommitOffsets("g", (log.at(3),), stamp))
+    log.do(CommitOffsets("g", (log.at(7),)))
+    log.state = decode_snapshot(encode_snapshot(log.state), log.state.seq, "snapshot")
+    log.end(stamp)
+    assert log.group() == {("t", 0): 7}
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_of_two_transactions_the_later_offset_stands(log, again):
     """Whichever of them ends first."""
