@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -165,13 +166,10 @@ def _of_topic(log: Log, topic: str, transactions: Iterable[Transaction]) -> Iter
 
 
 def _print(transactions: Iterable[Transaction]) -> None:
-    rows: list[tuple[object, ...]] = []
-    for transaction in transactions:
-        rows.append(_row(transaction))
-        if len(rows) == _SHOWN_AT_ONCE:
-            print_table(HISTORY, rows)
-            rows = []
-    print_table(HISTORY, rows)
+    rows = map(_row, transactions)
+    print_table(HISTORY, [*islice(rows, _SHOWN_AT_ONCE)])
+    while more := [*islice(rows, _SHOWN_AT_ONCE)]:
+        print_table(HISTORY, more)
 
 
 def _row(transaction: Transaction) -> tuple[object, ...]:

@@ -94,6 +94,16 @@ def test_history_as_a_table(log, capsys):
     ]
 
 
+@pytest.mark.parametrize(("at_once", "heads"), [(1, 3), (2, 2), (3, 1)])
+def test_a_table_as_long_as_is_printed_at_once_has_no_empty_one_behind_it(
+    log, capsys, monkeypatch, at_once, heads
+):
+    monkeypatch.setattr("spark_eos.cli.history._SHOWN_AT_ONCE", at_once)
+    lines = run(capsys, "history", log.url).splitlines()
+    assert [line.split()[0] for line in lines].count("ENTRY") == heads
+    assert len(lines) == heads + 3
+
+
 def test_a_part_of_it(log, capsys):
     first, second, third = entries(capsys, log.url)
     assert entries(capsys, log.url, "--topic", "u") == [third]

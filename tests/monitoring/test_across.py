@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 
 import pytest
 
@@ -20,6 +21,7 @@ from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.sink.checkpoint import Checkpoint, sources_of_batch
 from spark_eos.spark.sink.source_progress import source_progress
 from spark_eos.spark.source.offsets import SourceOffset
+from tests.log.fakes import FakeClock
 
 QUERY = "0a1b-query"
 
@@ -237,6 +239,16 @@ def test_a_log_that_is_read_is_looked_at_after_the_one_that_is_written_to(world)
     assert "put back" in one.problem  # What the order prevents.
     (one,) = lags_across([world.source, world.out], world.known(), max_age_s=3600.0)
     assert (one.problem, figures(one)[0]) == ("", ("orders", 0, 15, 15, 0))
+
+
+def test_the_time_is_the_stores_where_this_machine_is_wrong(world):
+    with Producer(world.source) as producer:
+        producer.send("orders", b"x", partition=1).result()
+    world.commit(0, world.at(10, 0))
+    wrong = FakeClock()
+    wrong.now = time.time() + 24 * 3600
+    (one,) = lags_across([Log.open(log.url, wrong) for log in (world.out, world.source)], world.known())
+    assert one.lags[1].time_ms < 3600 * 1000
 
 
 # -- The command ------------------------------------------------------------------------------------------

@@ -222,14 +222,14 @@ def _encoded(codec: ValueCodec, line: bytes | None, number: int) -> bytes | None
         return None
     try:
         return codec.encode_json(loads(line, WrittenFloat.of))
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise _wrong(number, f"value: {error}") from None
 
 
 def _object(line: bytes, number: int) -> dict[str, Any]:
     try:
         value = loads(line, WrittenFloat.of)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise _wrong(number, f"it is no JSON: {error}") from None
     if not isinstance(value, dict):
         raise _wrong(number, f"expected a JSON object, found {line[:40].decode(errors='replace')!r}")

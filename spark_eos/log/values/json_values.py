@@ -36,12 +36,18 @@ def loads(data: bytes | str, parse_float: Callable[[str], float] | None = None) 
 
     For `to_column` and `as_written` ``parse_float`` is `WrittenFloat.of`.
     """
-    return json.loads(data, parse_constant=_refuse_constant, parse_float=parse_float or _finite)
+    try:
+        return json.loads(data, parse_constant=_refuse_constant, parse_float=parse_float or _finite)
+    except RecursionError as error:
+        raise _too_deep() from error
 
 
 def dumps(value: Any) -> bytes:
     """A value as JSON in UTF-8. Times become ISO 8601, bytes base64, UUIDs text. Raises `ValueError`, `TypeError`."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=to_plain)
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=to_plain)
+    except RecursionError as error:
+        raise _too_deep() from error
     return text.encode()
 
 
@@ -50,7 +56,7 @@ def as_written(value: Any) -> bytes:
     try:
         return _written(value).encode("utf-8", "backslashreplace")  # Half a character was an escape.
     except RecursionError as error:
-        raise ValueError("its JSON is too deep") from error
+        raise _too_deep() from error
 
 
 def _written(value: Any) -> str:
@@ -215,6 +221,10 @@ def _refuse(kind: str) -> Callable[[Any], Any]:
         raise ValueError(f"JSON has no form for {kind}")
 
     return refuse
+
+
+def _too_deep() -> ValueError:
+    return ValueError("its JSON is too deep")
 
 
 def _finite(text: str) -> float:

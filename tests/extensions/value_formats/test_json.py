@@ -387,6 +387,22 @@ def test_without_the_package_that_checks(monkeypatch):
     assert codec().encode({"a": 1}) == b'{"a":1}'
 
 
+def test_what_is_too_deep_is_said_to_be_that():
+    """A deep value can be read with fewer calls of functions than it is written with."""
+    deep = b'{"a":' * 20_000 + b"1.5" + b"}" * 20_000
+    nested = 1.5
+    for _ in range(20_000):
+        nested = {"a": nested}
+    for attempt in (
+        lambda: codec().decode(deep),
+        lambda: codec().json_of(deep),
+        lambda: codec().encode(nested),
+        lambda: codec().encode_json(nested),
+    ):
+        with pytest.raises(ValueError, match=r"its JSON is too deep"):
+            attempt()
+
+
 def test_values_of_clients():
     value = {
         "at": dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc),

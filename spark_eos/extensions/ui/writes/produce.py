@@ -82,7 +82,7 @@ def _json(text: str) -> str:
     """As it is, if it is JSON: all digits of its numbers."""
     try:
         loads(text)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InvalidRecordError(f"value: it is no JSON: {error}") from None
     return text
 
