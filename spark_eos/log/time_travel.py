@@ -86,7 +86,7 @@ def entry_at_time(log: Log, timestamp_ms: int) -> int:
     """
     newest = log.follow()
     if newest.timestamp_ms <= timestamp_ms:
-        now_ms = log.clock.now_ms()
+        now_ms = log.time.record_ms(newest)
         if timestamp_ms > max(now_ms, newest.timestamp_ms):
             raise InvalidRequestError(
                 f"{iso(timestamp_ms)} is yet to come ({iso(now_ms)} now): what {log.url} will hold then is not known"

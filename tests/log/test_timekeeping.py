@@ -405,6 +405,23 @@ def test_the_store_is_believed_for_an_hour(log, store, clock):
     assert store.asked == 2
 
 
+@pytest.mark.parametrize("by_s", [-48 * 3600, 48 * 3600])
+def test_so_long_ago_and_yet_to_come_are_by_the_stores_clock(log, store, clock, by_s):
+    with Producer(log) as producer:
+        for age_s in (7200, 1800):
+            producer.send("t", b"x", timestamp_ms=clock.now_ms() - age_s * 1000)
+    there = Log.open(store, skewed(clock, by_s))
+    targets = Admin(there).reset_group_offsets("g", ["t"], by_duration="PT1H", dry_run=True)
+    assert targets == {AT: 1}
+    with Consumer(there, {"auto.offset.reset": "by_duration:PT1H"}) as reader:
+        reader.assign([AT])
+        assert [record.offset for record in reader.poll()] == [1]
+    clock.now += 60
+    assert entry_at_time(there, clock.now_ms() - 1) == log.state.seq
+    with pytest.raises(InvalidRequestError, match="is yet to come"):
+        entry_at_time(there, clock.now_ms() + 60_000)
+
+
 def test_a_store_that_can_tell_no_more_is_believed_for_records(log, store, clock, monkeypatch):
     keeper = Timekeeper(store, skewed(clock, YEARS_S))
     assert keeper.record_ms(log.state) == clock.now_ms()

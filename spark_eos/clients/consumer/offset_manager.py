@@ -241,7 +241,7 @@ class OffsetManager:
         if self._reset.strategy == "earliest":
             return partition.start
         if self._reset.strategy == "by_duration":
-            since_ms = self._log.clock.now_ms() - self._reset.ago_ms
+            since_ms = self._log.time.record_ms(state) - self._reset.ago_ms
             position = self._log.offset_for_time(at, since_ms, self._isolation)
             if position is not None:
                 return position[0]
