@@ -117,6 +117,7 @@ def test_all_has_room(browser, url, view, colours, tmp_path):
 def test_what_has_no_room_is_found(browser, url, rule):
     with opened(browser, url, 390) as page:
         go(page, f"#/topic/{LONG_TOPIC}")
+        read(page)
         page.evaluate(
             "rule => document.styleSheets[0].insertRule(rule, document.styleSheets[0].cssRules.length)", rule
         )

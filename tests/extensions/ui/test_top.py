@@ -203,7 +203,13 @@ def on_screen(log, steps, size=(80, 24)):
             await pilot.pause()
             await steps(app, pilot)
 
-    asyncio.run(run())
+    asyncio.run(asyncio.wait_for(run(), 300))
+
+
+async def until(pilot, condition):
+    """What is typed goes from the field to the tables through queues of its own."""
+    while not condition():
+        await pilot.pause(0.01)
 
 
 def cells(app, pane):
@@ -306,17 +312,17 @@ def test_it_looks_by_itself_and_pauses(log):
 def test_a_filter_is_typed_and_removed(log):
     async def steps(app, pilot):
         await pilot.press("slash", "s", "L")
-        assert [row[1] for row in cells(app, "readers")] == ["slow"]
+        await until(pilot, lambda: [row[1] for row in cells(app, "readers")] == ["slow"])
         await pilot.press("q")  # A letter of the filter, and not the end.
-        assert cells(app, "readers") == []
+        await until(pilot, lambda: cells(app, "readers") == [])
         await pilot.press("backspace", "enter")
-        assert app.focused is app.query_one("#readers DataTable")
-        assert "with 'sL'" in str(app.query_one("#readers .title", Static).render())
+        await until(pilot, lambda: app.focused is app.query_one("#readers DataTable"))
+        await until(pilot, lambda: "with 'sL'" in str(app.query_one("#readers .title", Static).render()))
         await app.look()
         assert [row[1] for row in cells(app, "readers")] == ["slow"]
         await pilot.press("escape")
+        await until(pilot, lambda: len(cells(app, "readers")) == 2)
         assert app.query_one("#filter", Input).value == ""
-        assert len(cells(app, "readers")) == 2
 
     on_screen(log, steps)
 
