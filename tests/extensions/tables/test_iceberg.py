@@ -512,6 +512,23 @@ def test_a_copy_that_is_in_the_table_again_stays(tmp_path, monkeypatch):
     assert table.ids() == [1]
 
 
+def test_a_copy_that_a_version_between_has_again_stays(tmp_path, monkeypatch):
+    """As where a setting was changed and back, twice: neither the newest version has it, nor the oldest one left."""
+    monkeypatch.setattr(cleanup, "MIN_EXPIRED", 1)
+    table = Table(tmp_path, is_shared=False)
+    first, second = (table.file(f"0-{number:020}-ab.parquet", [number]) for number in (1, 2))
+    table.publish(1, first)
+    versions = [
+        table.publish(sequence, *pair[:1], removed=pair[1:])
+        for sequence, pair in ((2, (second, first)), (3, (first, second)), (4, (second, first)))
+    ]
+    for number, version in enumerate(versions):
+        table.load().manage_snapshots().create_tag(version.native, f"not-forgotten-yet-{number}").commit()
+    table.target.maintain()
+    assert [one.stamp.sequence for one in table.target.versions()] == [4, 3, 2]
+    assert [table.ids(version.native) for version in versions] == [[2], [1], [2]]
+
+
 # -- Refusals ---------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,9 @@ from typing import Any
 MIN_EXPIRED = 20
 """So many versions are forgotten at once: each time costs a commit."""
 
+MERGED = "data"
+"""The folder of the files that were made by merging rows."""
+
 MAX_MANIFESTS = 100
 """More than these are merged: each is read to plan a read of the table."""
 
@@ -63,11 +66,12 @@ class Cleanup:
             number for number, snapshot in enumerate(self._chain) if snapshot.snapshot_id in expired_ids
         )
         # Data files may be in the newest one again: those of settings that were changed, and back.
-        later = {snapshot.snapshot_id for snapshot in self._chain[1 : max(first - 1, 1)]}
+        later = self._chain[1 : max(first - 1, 1)]
+        later_ids = {snapshot.snapshot_id for snapshot in later}
         remaining = [
             snapshot
             for snapshot in table.metadata.snapshots
-            if snapshot.snapshot_id not in expired_ids | later
+            if snapshot.snapshot_id not in expired_ids | later_ids
         ]
         live = {
             manifest.manifest_path: manifest
@@ -75,7 +79,7 @@ class Cleanup:
             for manifest in snapshot.manifests(table.io)
         }
         dead = [manifest for path, manifest in manifests.items() if path not in live]
-        files = [] if self._prefix is None else self._data_files(dead, list(live.values()))
+        files = [] if self._prefix is None else self._data_files(dead, list(live.values()), later)
         for path in (
             *files,
             *(manifest.manifest_path for manifest in dead),
@@ -84,8 +88,10 @@ class Cleanup:
             with suppress(OSError):
                 table.io.delete(path)
 
-    def _data_files(self, dead_manifests: list[Any], live_manifests: list[Any]) -> list[str]:
-        """The data files that only dead manifests name."""
+    def _data_files(
+        self, dead_manifests: list[Any], live_manifests: list[Any], later: list[Any]
+    ) -> list[str]:
+        """The data files that only dead manifests name, and none of the ``later`` snapshots."""
 
         def live(manifests: list[Any]) -> set[str]:
             return {
@@ -94,6 +100,14 @@ class Cleanup:
                 for entry in manifest.fetch_manifest_entry(self._table.io, discard_deleted=True)
             }
 
-        return sorted(
-            path for path in live(dead_manifests) - live(live_manifests) if path.startswith(str(self._prefix))
-        )
+        dead = live(dead_manifests) - live(live_manifests)
+        # What was merged has a name of its own. Copies come again in a version of new files alone.
+        if any(not path.startswith(f"{self._prefix}{MERGED}/") for path in dead):
+            for snapshot in filter(_has_only_new_files, later):
+                dead -= live(snapshot.manifests(self._table.io))
+        return sorted(path for path in dead if path.startswith(str(self._prefix)))
+
+
+def _has_only_new_files(snapshot: Any) -> bool:
+    counts = {} if snapshot.summary is None else snapshot.summary.additional_properties
+    return bool(counts.get("added-data-files") == counts.get("total-data-files"))

@@ -29,7 +29,7 @@ from spark_eos.errors import (
     TableDamagedError,
 )
 from spark_eos.extensions.tables.iceberg.catalog import address, check_identifier, open_catalog
-from spark_eos.extensions.tables.iceberg.cleanup import Cleanup
+from spark_eos.extensions.tables.iceberg.cleanup import MERGED, Cleanup
 from spark_eos.extensions.tables.iceberg.columns import (
     MAPPING,
     RENAMED,
@@ -293,7 +293,7 @@ class IcebergTarget(Target):
                 return pq.read_table(stream, columns=names)
 
         tables, removed = merge(change, {name: file.record_count for name, file in before.items()}, read)
-        folder = f"{transaction.table_metadata.location.rstrip('/')}/data"
+        folder = f"{transaction.table_metadata.location.rstrip('/')}/{MERGED}"
         return [write(io, f"{folder}/{uuid.uuid4()}.parquet", table) for table in tables], removed
 
     def _commit(
