@@ -112,8 +112,8 @@ def azurite_server() -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def bad_network() -> Iterator[str]:
     """The address of an object store, behind a proxy that spoils one request in ten, each in some way."""
-    from spark_eos.testing.object_server import ObjectServer, serving
     from verification.fault_proxy import FaultPlan, FaultProxy
+    from verification.object_server import ObjectServer, serving
 
     with serving(ObjectServer({"bucket": {}})) as server:
         address = urlsplit(server.address)

@@ -6,7 +6,6 @@
 - `Recorder` writes down what clients asked for and were answered; `check` looks for anomalies in it.
 - The contract suite for stores needs pytest and is imported from its module:
   ``from spark_eos.testing.store_contract import StoreContract``.
-- `spark_eos.testing.object_server` is a small object store behind HTTP that errs on demand.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from spark_eos.clients.opening import store_settings
 from spark_eos.config.consumer import consumer_config
 from spark_eos.config.producer import producer_config
 from spark_eos.errors import ConfigError
-from spark_eos.testing.object_server import ObjectServer, serving
+from verification.object_server import ObjectServer, serving
 
 URL = "gs://bucket/log"
 

@@ -20,7 +20,7 @@ from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.protocol.actions import CreateTopic
 from spark_eos.storage import open_store
 from spark_eos.storage.object_names import check_name
-from spark_eos.testing.object_server import ObjectServer, serving
+from verification.object_server import ObjectServer, serving
 
 LONGEST = "x" * 249
 

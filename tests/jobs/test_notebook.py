@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from spark_eos import Consumer
-from spark_eos.testing.object_server import ObjectServer, serving
 from tests.jobs.notebook_driver import cells
 from verification.cloud_servers import free_port
+from verification.object_server import ObjectServer, serving
 from verification.processes import SPARK_HOME, running, spark_submit
 
 NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "tour.py"

@@ -18,7 +18,7 @@ from spark_eos.monitoring import Checkpoints
 from spark_eos.spark.sink.checkpoint import Checkpoint, sources_of_batch
 from spark_eos.spark.sink.checkpoint_files import ArrowFiles
 from spark_eos.storage import PosixStore, Settings, as_hadoop, other_files
-from spark_eos.testing.object_server import ObjectServer, serving
+from verification.object_server import ObjectServer, serving
 
 META = '{"batchWatermarkMs":0,"batchTimestampMs":1795237047920,"conf":{"spark.sql.shuffle.partitions":"2"}}'
 PYTHON = '{"@eoslog": {"b": 1, "a": 2}, "t": {"10": 2, "2": 5}, "\\u00e9": {"0": 1}}'

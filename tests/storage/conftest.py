@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spark_eos.storage import PosixStore, Settings
-from spark_eos.testing.object_server import ObjectServer, serving
+from verification.object_server import ObjectServer, serving
 
 
 @pytest.fixture

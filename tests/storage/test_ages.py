@@ -11,7 +11,7 @@ import pytest
 
 from spark_eos.errors import StorePermissionError
 from spark_eos.storage import PosixStore, Settings, open_store
-from spark_eos.testing.object_server import ObjectServer, serving
+from verification.object_server import ObjectServer, serving
 
 
 def test_a_files_times_that_anybody_can_set_do_not_count(store):

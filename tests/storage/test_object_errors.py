@@ -33,9 +33,9 @@ from spark_eos.storage import Settings, open_store, probe
 from spark_eos.storage.objects import clients, requests, store
 from spark_eos.storage.objects.clients import parse_location
 from spark_eos.storage.objects.store import ObjectStore
-from spark_eos.testing.object_server import ObjectServer, serving
 from tests import starting
 from verification.cloud_servers import MINIO, installed, minio, shared_access, temporary
+from verification.object_server import ObjectServer, serving
 
 SECRET = "kept-from-everybody"
 SECONDS = 60.0

@@ -11,8 +11,8 @@ from spark_eos import Consumer, Producer, TopicPartition
 from spark_eos.errors import AbortableError, RetriableError
 from spark_eos.log.log import Log
 from spark_eos.storage import Settings
-from spark_eos.testing.object_server import ObjectServer, serving
 from verification.fault_proxy import FaultPlan, FaultProxy, HttpFault
+from verification.object_server import ObjectServer, serving
 
 URL = "s3://bucket/log"
 PRODUCERS, TRANSACTIONS, RECORDS = 4, 20, 2

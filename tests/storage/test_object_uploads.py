@@ -11,8 +11,8 @@ from spark_eos.storage import Settings
 from spark_eos.storage.objects import store as objects
 from spark_eos.storage.objects.clients import parse_location
 from spark_eos.storage.objects.store import ObjectStore
-from spark_eos.testing.object_server import ObjectServer, serving
 from spark_eos.testing.upload_contract import contents
+from verification.object_server import ObjectServer, serving
 
 PART = 5 << 20
 """The smallest that S3 takes."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from spark_eos.storage import Settings
-from spark_eos.testing.object_server import ObjectServer, serving
+from verification.object_server import ObjectServer, serving
 
 
 class Refusing:
