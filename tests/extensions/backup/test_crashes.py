@@ -14,7 +14,7 @@ import pytest
 
 from spark_eos.errors import ConfigError, EosLogError, LogExistsError, NotALogError
 from spark_eos.extensions.backup.backing_up import backup_log
-from spark_eos.extensions.backup.deleting import delete_backups, vacuum_backups
+from spark_eos.extensions.backup.deleting import GIVE_UP_S, delete_backups, vacuum_backups
 from spark_eos.extensions.backup.listing import list_backups
 from spark_eos.extensions.backup.repository import MANIFESTS, OBJECTS, RUNNING, Repository
 from spark_eos.extensions.backup.restoring import restore_log
@@ -290,6 +290,28 @@ class _Beating(Interrupted):
         if operation == "overwrite" and name.startswith(RUNNING):
             self._work()
         return super()._call(operation, name, effect)
+
+
+class _Aged(MemoryStore):
+    """Each object was written ``age`` seconds ago."""
+
+    age = 0.0
+
+    def age_s(self, name):
+        self.size(name)
+        return self.age
+
+
+def test_a_backup_is_given_up_after_an_hour_without_a_sign(log):
+    repository = _Aged()
+    backup_log(log.store, repository, name="one")
+    Repository.open(repository).begin("slow", SYSTEM)
+    repository.age = GIVE_UP_S - 1
+    freed = vacuum_backups(repository)
+    assert (freed.given_up, freed.running) == ((), 1)
+    repository.age = GIVE_UP_S
+    freed = vacuum_backups(repository)
+    assert (len(freed.given_up), freed.running) == (1, 0)
 
 
 def test_a_backup_that_was_given_up_is_not_called_damaged(log, caplog):

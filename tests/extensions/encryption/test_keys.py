@@ -10,7 +10,7 @@ import pytest
 
 from spark_eos import Admin, Log, Producer
 from spark_eos.cli.command import main
-from spark_eos.errors import ConfigError, StorePermissionError
+from spark_eos.errors import ConfigError, CorruptRecordError, StorePermissionError
 from spark_eos.extensions.encryption.in_use import UNKNOWN, keys_in_use
 from spark_eos.extensions.encryption.rotation import KeyRotator
 from spark_eos.extensions.encryption.store import EncryptedStore
@@ -58,6 +58,54 @@ def test_a_key_that_no_file_has_any_more_may_be_destroyed(form: str) -> None:
         assert [one.key_id for one in keys_in_use(Log.open(inner))] == ["two"]
         assert everything(Log.open(keyed(inner, "two", "two"))) == before
         assert verify(keyed(inner, "two", "two"), print).is_sound
+
+
+def written(inner: Store, key_id: str, *partitions: int) -> None:
+    """Four records in each partition, in a file each: a page of the index."""
+    with Producer(Log.open(keyed(inner, key_id, "one", "two"))) as producer:
+        for partition in partitions:
+            for number in range(4):
+                producer.send("t", b"%d" % number, partition=partition).result()
+
+
+def names_by_key(inner: Store) -> dict[str | None, set[str]]:
+    store = keyed(inner, "two", "one", "two")
+    world = Log.open(store)
+    names: dict[str | None, set[str]] = {}
+    for partition in world.state.partitions.values():
+        for row in partition.index.scan(0, world.load):
+            if row.file is not None:
+                names.setdefault(store.key_of(row.file.name), set()).add(row.file.name)
+    return names
+
+
+def test_files_that_have_the_key_stay_where_they_lie_between_others() -> None:
+    inner = MemoryStore()
+    with small_pages():
+        World(inner)
+        for key_id in ("one", "two", "one"):
+            written(inner, key_id, 0)
+        log = Log.open(keyed(inner, "two", "one", "two"))
+        before, names = everything(log), names_by_key(inner)["two"]
+        KeyRotator(log).run()
+        assert everything(log) == before
+        assert {*names_by_key(inner)} == {"two"}
+        assert names <= names_by_key(inner)["two"]
+
+
+def test_a_partition_that_cannot_be_read_holds_up_no_other() -> None:
+    inner = MemoryStore()
+    with small_pages():
+        World(inner, partitions=2)
+        written(inner, "one", 0, 1)
+        log = Log.open(keyed(inner, "two", "one", "two"))
+        (lost, *_) = log.state.partitions[log.topic("t").topic_id, 0].index.scan(0, log.load)
+        assert lost.file is not None
+        inner.overwrite(lost.file.name, b"damaged")
+        with pytest.raises(CorruptRecordError, match=lost.file.name):
+            KeyRotator(log).run()
+        rows = log.follow().partitions[log.topic("t").topic_id, 1].index.scan(0, log.load)
+        assert {log.store.key_of(row.file.name) for row in rows if row.file is not None} == {"two"}
 
 
 def plain_then_one(world: World, inner: MemoryStore) -> None:

@@ -353,6 +353,14 @@ def test_a_leader_without_commits_leads_no_more():
     assert not mailbox.answer().leads
 
 
+def test_who_waits_for_news_hears_that_the_leader_resigns():
+    mailbox, heard = Mailbox(lambda: 0.0), []
+    mailbox.note_lead()
+    mailbox.on_news = lambda: heard.append(mailbox.answer().leads)
+    mailbox.resign()
+    assert heard == [False]
+
+
 def test_a_leader_commits_nothing_for_a_member_that_is_silent():
     now = 0.0
     mailbox = Mailbox(lambda: now)

@@ -484,16 +484,17 @@ def test_damage_that_any_reader_of_the_process_meets_is_counted_once(tmp_path):
 def test_a_consumer_without_a_group_has_an_empty_one():
     registry = CollectorRegistry()
     with Producer("memory://registration-consumer") as producer:
-        producer.send("t", b"x").result()
+        producer.send("orders-eu", b"x").result()
     with Consumer("memory://registration-consumer") as consumer:
         register(consumer, registry=registry)
         assert not has(scraped(registry)[0], "eoslog_consumer_poll_age_seconds")
-        consumer.assign([TopicPartition("t", 0)])
+        consumer.assign([TopicPartition("orders-eu", 0)])
         consumer.seek_to_beginning()
         while not consumer.poll(timeout_ms=1000):
             pass
         samples, _, _ = scraped(registry)
     assert value(samples, "messaging_client_consumed_messages_total", group="") == 1
+    assert value(samples, "eoslog_consumer_lag", topic="orders-eu", partition="0") == 0
     assert has(samples, "eoslog_consumer_poll_age_seconds")
 
 
