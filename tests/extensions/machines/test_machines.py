@@ -353,6 +353,16 @@ def test_a_leader_without_commits_leads_no_more():
     assert not mailbox.answer().leads
 
 
+def test_the_child_of_a_fork_is_a_member_of_its_own(host, tmp_path):
+    channel = MachineStore(tmp_path, "a").group_channel("log")
+    parent = channel._reach_out(host.hint)
+    channel.forked()
+    child = channel._reach_out(host.hint)
+    assert parent._client.headers[MEMBER] != child._client.headers[MEMBER]
+    for peer in (parent, child):
+        peer.close()
+
+
 def test_who_waits_for_news_hears_that_the_leader_resigns():
     mailbox, heard = Mailbox(lambda: 0.0), []
     mailbox.note_lead()
