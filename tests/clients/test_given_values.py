@@ -428,6 +428,16 @@ def test_a_topic_that_is_no_text(log, wrong):
                 call()
 
 
+@pytest.mark.parametrize("wrong", ["topic-0", ("topic",), ("topic", "0"), ("topic", False), (5, 0)], ids=repr)
+def test_a_partition_that_is_none(log, wrong):
+    """`False` is no number 0, though Python says so."""
+    with Consumer(log) as consumer:
+        consumer.assign([T0])
+        for call in (lambda: consumer.assign([wrong]), lambda: consumer.position(wrong)):
+            with pytest.raises(InvalidRequestError, match="is no partition: give TopicPartition"):
+                call()
+
+
 @pytest.mark.parametrize("wrong", [[{"value": b"x"}], {"value": [b"x"]}, None, pa.array([b"x"])], ids=kind)
 def test_rows_that_are_not_arrows(log, wrong):
     with (

@@ -12,7 +12,7 @@ from spark_eos import Admin, Consumer, Log, Producer, TopicPartition, read_arrow
 from spark_eos.clients import arrow_reader
 from spark_eos.clients.admin.resources import OffsetSpec
 from spark_eos.clients.table_plan import plan_table
-from spark_eos.errors import EosLogError
+from spark_eos.errors import ConfigError, EosLogError
 from spark_eos.log.clock import SYSTEM
 from spark_eos.monitoring import Watch, lags
 from tests.starting import run
@@ -152,6 +152,14 @@ def url(tmp_path):
         admin.create_topic("t", 2)
         producer.send("t", b"x", partition=0)
     return url
+
+
+@pytest.mark.parametrize("given", [{"max.block.ms": 5}, {"s3.region": "x"}], ids=str)
+def test_how_a_log_is_opened_is_not_said_to_a_client_of_an_open_one(url, given):
+    """It would have no effect."""
+    (name,) = given
+    with pytest.raises(ConfigError, match=f"^{name}: this says how a log is opened"):
+        Producer(Log.open(url), given)
 
 
 def made_again(url):

@@ -17,6 +17,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log import paths
 from spark_eos.log.clock import Retry
+from spark_eos.log.commit.closing import close_after
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AlterTopic, CreateTopic, DeleteTopic
 from spark_eos.protocol.encoding.entries import decode_entry
@@ -395,6 +396,20 @@ def test_the_store_goes_away_after_a_slot_was_found_taken(log, store):
         log.commit(create("a"))
     store.after = lambda _operation, _name: None
     store.heal()
+    assert log.commit(create("a"), request_id=unknown.value.request_id).seq == 1
+
+
+def test_an_own_entry_of_a_closed_log_that_cannot_be_made_durable_is_still_unknown(log, store, other):
+    """Its entry is the last one: "nothing of this call is in the log" would be wrong."""
+    store.inject(Fault.FAIL_AFTER, "create", ENTRIES)
+    store.inject(Fault.FAIL_BEFORE, "create", ENTRIES, times=None)
+    with pytest.raises(CommitOutcomeUnknownError) as unknown:
+        log.commit(create("a"))
+    store.heal()
+    close_after(store.inner, other.follow())
+    store.inject(StoreUnavailableError("away"), "ensure_durable")
+    with pytest.raises(CommitOutcomeUnknownError, match="away"):
+        log.commit(create("a"), request_id=unknown.value.request_id)
     assert log.commit(create("a"), request_id=unknown.value.request_id).seq == 1
 
 

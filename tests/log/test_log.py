@@ -13,6 +13,7 @@ from spark_eos.errors import (
     LogExistsError,
     NotALogError,
     ObjectNotFoundError,
+    StagedFileExpiredError,
     StorageError,
     UnknownTopicOrPartitionError,
     UnsupportedStoreError,
@@ -20,7 +21,7 @@ from spark_eos.errors import (
 from spark_eos.log import paths
 from spark_eos.log.data.planner import plan
 from spark_eos.log.log import Log
-from spark_eos.protocol.actions import AppendBatches
+from spark_eos.protocol.actions import AppendBatches, RaiseStagingFloor
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
@@ -180,6 +181,20 @@ def test_files_that_are_not_here_are_found_before_the_commit(log):
         log.check_visible(files)
     log.discard(files)
     with pytest.raises(StorageError, match="is not shared by the driver and all executors"):
+        log.check_visible(files)
+
+
+def test_a_staged_file_that_vacuum_may_have_removed_is_to_be_written_again(log):
+    """That it is missing says nothing against the folder."""
+    topic = log.ensure_topic("t")
+    with log.stage(topic) as writer:
+        writer.append(pa.table({"value": [b"x"]}), 0)
+        files = writer.finish()
+    other = Log.open(log.store)
+    other.ensure_topic("u")
+    other.commit(lambda state: (RaiseStagingFloor(state.seq + 1),))
+    log.discard(files)
+    with pytest.raises(StagedFileExpiredError, match="write the rows again"):
         log.check_visible(files)
 
 

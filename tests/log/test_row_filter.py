@@ -128,6 +128,14 @@ def test_batches_of_other_times_are_left_out():
         assert RowFilter(time < limit, schema, is_typed=False).kept(fetches) == fetches[:10]
 
 
+@pytest.mark.parametrize(
+    "wanted", [pc.field("timestamp") <= time_of(0), pc.field("timestamp") >= time_of(90)]
+)
+def test_a_batch_is_read_for_its_oldest_row_and_for_its_newest_one(wanted):
+    fetches = [fetch(0, 10, (0, 90))]
+    assert RowFilter(wanted, SCHEMA, is_typed=False).kept(fetches) == fetches
+
+
 def test_a_plan_is_not_asked_about_batch_by_batch(monkeypatch):
     """Of 100,000 batches some dozens decide."""
     fetches = [fetch(n * 10, 10, (n * 100, n * 100 + 99)) for n in range(100_000)]

@@ -15,9 +15,11 @@ from spark_eos.config.isolation import Isolation
 from spark_eos.errors import ConfigError, InvalidRequestError, SchemaMismatchError
 from spark_eos.log.data.layout import SPARK_FIELD, Layout
 from spark_eos.log.log import Log
+from spark_eos.log.schemas.conversion import names_under
 from spark_eos.log.schemas.fitting import Fitting, fits_into
 from spark_eos.log.schemas.type_names import parse_type
 from spark_eos.log.time_travel import as_of, plan_as_of, topic_as_of
+from spark_eos.log.topics import layout_of
 from spark_eos.maintenance.compaction import Compactor
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.protocol.arrow_fields import fields_of, named_fields
@@ -437,6 +439,15 @@ def test_rolling_keeps_values_by_ids(evolving):
     # The files of then are gone from the index: their rows were rewritten, without the column that was dropped.
     with pytest.raises(SchemaMismatchError, match=r"'f' of version 3.*dropped since.*its values are gone"):
         shown(evolving, seq)
+
+
+def test_a_file_of_an_earlier_version_has_its_columns_under_their_new_names_and_its_times(evolving):
+    """A rewrite leaves out no column of now that it has."""
+    evolving.alter(rename_columns={"n": "number"}, drop_columns=["f"])
+    topic = evolving.topic
+    stored = ["id", "n", "f", "_timestamp"]
+    assert names_under(layout_of(topic, 1), stored, layout_of(topic)) == {"id", "number", "_timestamp"}
+    assert names_under(layout_of(topic, 1), stored[:3], layout_of(topic)) == {"id", "number"}
 
 
 def test_time_travel_over_rows_that_were_widened_and_rolled(evolving):

@@ -21,6 +21,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log import paths
 from spark_eos.log.clock import Retry
+from spark_eos.log.commit.closing import close_after
 from spark_eos.log.data.planner import plan
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.snapshots import newest_snapshot
@@ -489,6 +490,18 @@ def test_a_no_to_what_may_have_been_done_is_no_answer(log, doubtful):
     again = doubtful(lambda _: (DeleteTopic("u", topic_id),))
     with pytest.raises(CommitOutcomeUnknownError):
         again()
+
+
+@BOTH
+def test_what_may_be_in_a_log_that_was_closed_since_stays_in_doubt(log, store, doubtful, fault, landed):
+    """In an open log it would be done again: "nothing of this call is in it" may be wrong."""
+    (stamp,) = log.commit(lambda _: (InitProducer(0, 0, None, 0),)).results
+    again = doubtful(lambda sleeper: (rows(sleeper, stamp, 0),), fault)
+    assert values(log).count(99) == landed
+    close_after(store.inner, log.state)
+    with pytest.raises(CommitOutcomeUnknownError, match="closed") as unknown:
+        again()
+    assert unknown.value.is_final
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["with a number", "without a producer"])

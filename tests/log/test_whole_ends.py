@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spark_eos import Admin, Log, Producer
 from spark_eos.log import paths
 from spark_eos.log.selection.units import whole_ends
-from spark_eos.log.selection.whole_transactions import most
+from spark_eos.log.selection.whole_transactions import Part, Unit, most
 from spark_eos.log.time_travel import earliest
 from spark_eos.protocol.actions import AppendBatches, CreateTopic, DeleteTopic, Entry, Request
 from spark_eos.protocol.encoding.entries import encode_entry
@@ -141,6 +141,13 @@ def test_the_greatest_ends_that_are_whole(steps, forgets):
 
 def test_a_cut_never_goes_back():
     assert most({("t", 0): 5}, {("t", 0): 3}, ()) == {("t", 0): 5}
+
+
+def test_what_is_left_of_a_torn_transaction_waits_without_going_back():
+    """An earlier cut went through it in the first partition; in the second one it cannot go on yet."""
+    orders, payments = ("orders", 0), ("payments", 0)
+    torn = Unit(1, {orders: Part(2, 8, 6), payments: Part(0, 1, 1)})
+    assert most({orders: 5, payments: 0}, {orders: 8, payments: 0}, [torn]) == {orders: 5, payments: 0}
 
 
 def test_a_transaction_waits_in_all_of_its_partitions():
