@@ -31,9 +31,11 @@ from spark_eos.errors import (
 from spark_eos.kafka import KafkaConsumer
 from spark_eos.log.clock import Retry
 from spark_eos.log.commit.entry_builder import PendingCommit
+from spark_eos.log.data.writer import SegmentWriter
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
+from tests.log.fakes import Waiting
 
 PARTITIONS = [TopicPartition("t", 0), TopicPartition("t", 1)]
 CLIENTS, LOG = "/spark_eos/clients/", "/spark_eos/log/"
@@ -394,6 +396,35 @@ def test_records_of_an_interrupted_flush_are_not_taken_for_refused(interrupted_f
     store.heal()
     assert isinstance(future.exception(), CommitOutcomeUnknownError)
     assert [one.value for one in read(log)] == [b"zero", b"one"]  # Its file is there.
+
+
+def test_a_producer_that_gives_up_goes_on_with_what_it_has_sent(interrupted_flush):
+    """As after ``close(timeout=0)``. To say that it was not sent would delete a file that is in the log."""
+    _, log, producer, future = interrupted_flush
+    producer._sender.give_up()
+    producer.flush()
+    assert future.result().offset == 1
+    assert [one.value for one in read(log)] == [b"zero", b"one"]
+
+
+def test_rows_that_were_staged_again_in_part_are_staged_once_more(monkeypatch):
+    """The store fails when they are staged; they are kept, and Ctrl-C comes between the first and the last of them."""
+    store = FaultyStore(MemoryStore())
+    log = Log.open_or_create(store, Waiting(), Retry(deadline_s=0))
+    log.ensure_topic("t", 2)
+    producer = Producer(log, {"linger.ms": 100_000})
+    monkeypatch.setattr(producer._sender, "wake", lambda **_: True)  # A thread would go on with it at once.
+    futures = [producer.send("t", b"one", partition=0)]
+    futures.append(producer.send_arrow("t", pa.table({"value": [b"two"]}), partition=0))
+    store.inject(Fault.FAIL_BEFORE, "upload", "data/*")
+    with monkeypatch.context() as patch:
+        append, rows = SegmentWriter.append, itertools.count()
+        patch.setattr(SegmentWriter, "append", lambda *args: interrupt() if next(rows) else append(*args))
+        with pytest.raises(KeyboardInterrupt):
+            producer.flush()
+    producer.flush()
+    assert [one.value for one in read(log)] == [b"one", b"two"]
+    assert all(future.done() for future in futures)
 
 
 @pytest.mark.parametrize("comes", [interrupt, alarm])

@@ -112,6 +112,20 @@ def test_columns(tmp_path):
                 producer.send_arrow("t", rows)
 
 
+def test_a_producer_that_learns_of_more_partitions_learns_the_policy_as_well(tmp_path):
+    """A record without a key would fail later, with all that wait beside it."""
+    log = Log.create(str(tmp_path / "log"))
+    admin = Admin(log)
+    admin.create_topic("t")
+    with Producer(log, linger_ms=60_000) as producer:
+        producer.send("t", b"1")
+        admin.create_partitions({"t": 2})
+        admin.alter_topic("t", config=COMPACT)
+        producer.send("t", b"2", key=b"k", partition=1)
+        with pytest.raises(InvalidRecordError, match=NO_KEY):
+            producer.send("t", b"3")
+
+
 def test_a_topic_that_is_compacted_from_now_on_loses_no_record(tmp_path):
     """Also where the writer has not heard of the new policy yet."""
     url = str(tmp_path / "log")

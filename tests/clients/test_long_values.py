@@ -69,6 +69,17 @@ def test_the_largest_record_of_a_topic(log, config, size):
     assert read(log) == [bytes(size)]
 
 
+def test_a_row_of_columns_has_no_limit_unless_its_topic_has_one(log):
+    """The default of ``max.message.bytes`` is for records of topics without columns."""
+    schema, row = pa.schema([("x", pa.binary())]), pa.table({"x": [bytes(1_048_589)]})
+    Admin(log).create_topic("t", schema=schema)
+    Admin(log).create_topic("u", schema=schema, config={"max.message.bytes": 1_048_588})
+    with Producer(log, max_request_size=2_000_000) as producer:
+        assert producer.send_arrow("t", row).result(60)[0].offset == 0
+        with pytest.raises(RecordTooLargeError, match="limit of 1048588"):
+            producer.send_arrow("u", row).result(60)
+
+
 HEADERS = [("name", b"v" * 500), ("näme", None)]
 BYTES_OF_HEADERS = (4 + 4 + 4 + 500) + (4 + 5 + 4)
 

@@ -19,6 +19,7 @@ from spark_eos.errors import (
     ConfigError,
     IllegalStateError,
     InvalidRecordError,
+    OutOfOrderSequenceError,
     ProducerFencedError,
     RecordTooLargeError,
     SchemaMismatchError,
@@ -693,6 +694,20 @@ def test_a_full_store_fails_the_futures(store, log):
     producer.send("t", b"b")
     producer.close()
     assert values(log) == [b"b"]
+
+
+def test_after_a_send_out_of_sequence_the_next_ones_go_on_under_a_new_id(log):
+    """Else all that follow would be out of sequence, too."""
+    producer = Producer(log, {"linger.ms": 10_000})
+    producer.send("t", b"a")
+    producer.flush()
+    producer._sender._identity._sequences = {}
+    refused = [producer.send("t", value) for value in (b"b", b"c")]
+    producer.flush()
+    assert all(isinstance(one.exception(0), OutOfOrderSequenceError) for one in refused)
+    producer.send("t", b"d")
+    producer.close()
+    assert values(log) == [b"a", b"d"]
 
 
 def test_two_processes_write_to_one_log(tmp_path):

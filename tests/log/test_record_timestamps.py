@@ -41,7 +41,11 @@ def is_now(timestamp_ms):
     return abs(timestamp_ms - SYSTEM.now_ms()) < HOUR_MS
 
 
-@pytest.mark.parametrize("by_s", [YEARS_S, -50 * 365 * 86_400.0])
+@pytest.mark.parametrize(
+    "by_s",
+    [YEARS_S, 4 * YEARS_S, -50 * 365 * 86_400.0],
+    ids=["ahead", "beyond nanoseconds of 64 bits", "behind"],
+)
 def test_records_of_a_wrong_clock_get_the_stores_time(url, by_s):
     wrong = Log.open(url, Off(by_s))
     with Producer(wrong) as producer:

@@ -16,6 +16,7 @@ from spark_eos.errors import (
     InvalidTxnStateError,
     NotALogError,
     ObjectExistsError,
+    StorePermissionError,
     StoreUnavailableError,
     UnknownTopicOrPartitionError,
 )
@@ -626,6 +627,27 @@ def test_maintenance_never_fails_a_commit(log, store, caplog):
     append(log, *range(12, 60))
     assert listed(store, paths.SNAPSHOTS)
     assert values(another(store)) == [*range(60)]
+
+
+def test_after_an_error_maintenance_rests(log, store):
+    """Not every commit asks a store that has refused."""
+    store.inject(StoreUnavailableError("away"), "create", f"{paths.SNAPSHOTS}*")
+    append(log, *range(4))
+    refused = log.clock.now
+    append(log, *range(4))
+    assert log.clock.now < refused + 30
+    assert listed(store, paths.SNAPSHOTS) == []
+    log.clock.now = refused + 30
+    append(log, 9)
+    assert listed(store, paths.SNAPSHOTS)
+
+
+def test_a_writer_that_may_not_delete_stores_snapshots_all_the_same(log, store, caplog):
+    store.inject(StorePermissionError("no right"), "delete", f"{paths.SNAPSHOTS}*", times=None)
+    append(log, *range(40))
+    assert listed(store, paths.SNAPSHOTS) == [paths.snapshot(seq) for seq in range(5, 45, 5)]
+    assert retired(store)
+    assert "maintenance of the log failed" not in caplog.text
 
 
 @pytest.mark.parametrize("due", ["entries", "snapshot"])

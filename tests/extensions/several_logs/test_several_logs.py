@@ -364,6 +364,36 @@ def test_a_decision_in_doubt_is_only_repeated(world):
     assert world.seen("orders") == world.seen("payments") == ["a"]
 
 
+def test_after_an_abort_the_next_transaction_names_its_followers_itself(world):
+    """The reply to the request that named those of the one before was lost."""
+    orders, payments = world.log("orders", Lossy), world.log("payments")
+    group = MultiLogProducer(*(Producer(log, {"transactional.id": "shop"}) for log in (orders, payments)))
+    group.init_transactions()
+    group.begin_transaction()
+    send(group, "a")
+    orders.store.refuses = ("none",)
+    with pytest.raises(CommitOutcomeUnknownError):
+        group.commit_transaction()
+    orders.store.refuses = ()
+    group.abort_transaction()
+    with group.transaction():
+        send(group, "b")
+    assert world.seen("orders") == world.seen("payments") == ["b"]
+
+
+def test_a_prepared_member_is_ended_by_the_group_alone(world):
+    group = world.producer()
+    group.begin_transaction()
+    send(group, "a")
+    killed_at(group, "decide")
+    _, payments = members(group)
+    with pytest.raises(IllegalStateError, match="belongs to a MultiLogProducer"):
+        payments.abort_transaction()
+    del group._decider.commit
+    group.commit_transaction()
+    assert world.seen("orders") == world.seen("payments") == ["a"]
+
+
 @pytest.fixture(params=[0, 1], ids=["the decider", "a follower"])
 def only(world, request):
     """A transaction in which one log alone has a record; the group, the name of this log, and its store."""
