@@ -80,6 +80,20 @@ def test_a_row_of_columns_has_no_limit_unless_its_topic_has_one(log):
             producer.send_arrow("u", row).result(60)
 
 
+def test_a_producer_that_learns_of_more_partitions_learns_the_limit_as_well(log):
+    """A record that is too large would fail later, with all that wait beside it."""
+    admin = Admin(log)
+    admin.create_topic("t")
+    with Producer(log, linger_ms=60_000) as producer:
+        producer.send("t", b"1", partition=0)
+        admin.create_partitions({"t": 2})
+        admin.alter_topic("t", config={"max.message.bytes": 10})
+        producer.send("t", b"2", partition=1)
+        refused = producer.send("t", bytes(11), partition=1)
+        assert isinstance(refused.exception(0), RecordTooLargeError)
+    assert read(log, partitions=2) == [b"1", b"2"]
+
+
 HEADERS = [("name", b"v" * 500), ("näme", None)]
 BYTES_OF_HEADERS = (4 + 4 + 4 + 500) + (4 + 5 + 4)
 

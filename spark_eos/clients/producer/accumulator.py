@@ -79,17 +79,9 @@ class TopicBuffer:
         meter: Meter | None = None,
         metrics: ProducerMetrics | None = None,
     ) -> None:
-        self.topic = topic
-        limit = max_message_bytes(topic) or request_bytes
-        self.record_bytes = -1 if topic.schemas else min(request_bytes, limit)
-        """The most that a record that comes alone may have; -1: of this topic none can."""
-        self.needs_key = is_compacted(topic)
-        """Whether a record without a key is refused, before it is added."""
         self._log = log
-        self.times = self._bounds()
-        """What timestamps the topic allows. Checked before a record is added: it must not spoil those that wait."""
-        self._partitioner = partitioner
-        self._fitting = Fitting(layout_of(topic))
+        self._request_bytes = request_bytes
+        self._go_by(topic, partitioner)
         self._stage = partial(
             log.stage, compression=compression, buffer_bytes=buffer_bytes, request_bytes=request_bytes
         )
@@ -130,10 +122,7 @@ class TopicBuffer:
     def grow(self, topic: Topic, partitioner: Partitioner) -> None:
         """The topic has more partitions or other columns now: a writer for them takes over."""
         self._seal()
-        self.topic, self._partitioner = topic, partitioner
-        self.needs_key = is_compacted(topic)
-        self._fitting = Fitting(layout_of(topic))
-        self.times = self._bounds()
+        self._go_by(topic, partitioner)
 
     def finish(self) -> tuple[StagedFile, ...]:
         """All that was added, durable. More may be added, and finished, afterwards.
@@ -150,8 +139,16 @@ class TopicBuffer:
         self._seal()
         return tuple(self._files)
 
-    def _bounds(self) -> TimestampBounds:
-        return TimestampBounds(self.topic, lambda: self._log.time.record_ms(self._log.state))
+    def _go_by(self, topic: Topic, partitioner: Partitioner) -> None:
+        """What the topic allows is checked before a record is added: it must not spoil those that wait."""
+        limit = max_message_bytes(topic) or self._request_bytes
+        self.record_bytes = -1 if topic.schemas else min(self._request_bytes, limit)
+        """The most that a record that comes alone may have; -1: of this topic none can."""
+        self.needs_key = is_compacted(topic)
+        """Whether a record without a key is refused."""
+        self.times = TimestampBounds(topic, lambda: self._log.time.record_ms(self._log.state))
+        """What timestamps the topic allows."""
+        self._fitting, self.topic, self._partitioner = Fitting(layout_of(topic)), topic, partitioner
 
     def _check_times(self, rows: pa.Table | pa.RecordBatch) -> None:
         name = layout_of(self.topic).timestamp_column
