@@ -174,6 +174,14 @@ def test_a_pipe_whose_reader_ends(url):
     assert all(at.offset <= 5 for at in committed.values()), "what was not taken is not committed"
 
 
+@pytest.mark.parametrize(("mode", "shown"), [((), "records: 5\n"), (("--follow",), "")])
+def test_what_follows_does_not_say_for_ever_how_far_it_is(url, monkeypatch, capfdbinary, mode, shown):
+    monkeypatch.setattr("spark_eos.cli.progress._LINE_S", 0.0)
+    options = ("--from-beginning", "--partition", "0", "--max-messages", "5")
+    assert main(["consume", url, "t", *options, *mode]) == 0
+    assert capfdbinary.readouterr().err.decode() == shown
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_follows_until_a_signal_comes(url, number):
     process = start("consume", url, "t", "--follow", "--from-beginning", "--partition", "0")

@@ -326,6 +326,8 @@ class _Reading:
     ) -> None:
         deadline = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
         with Progress() as progress:
+            goes_on = not is_bounded and timeout_ms is None  # For ever: it would fill the log of a service.
+            shows = not sys.stdout.isatty() and (progress.in_place or not goes_on)
             while max_messages is None or self._printed < max_messages:
                 interrupts.check()
                 limit = None if max_messages is None else min(_POLL_RECORDS, max_messages - self._printed)
@@ -338,7 +340,7 @@ class _Reading:
                 if table.num_rows:
                     for start in range(0, table.num_rows, _PRINT_RECORDS):
                         self._print(table.slice(start, _PRINT_RECORDS))
-                        if not sys.stdout.isatty():
+                        if shows:
                             progress.count("records", self._printed, 0)
                     if self._is_group:
                         self._consumer.commit()
