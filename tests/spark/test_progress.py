@@ -159,6 +159,23 @@ def test_a_query_without_progress_and_a_source_of_another_format():
     assert query_progress(json.loads(json.dumps(other))) == other
 
 
+def test_what_was_read_past_the_end_that_was_known_is_not_behind():
+    """Spark asks for the latest offset before a micro-batch, whose end may be a later one."""
+    at = TopicPartition("t", 0)
+    known, end = (
+        SourceOffset("log", {"t": "id"}, {at: offset}, {at: 0}, "earliest").to_json_dict()
+        for offset in (3, 5)
+    )
+    shown = {
+        "id": "a",
+        "batchId": 0,
+        "sources": [{"description": SPARK, "latestOffset": known, "endOffset": end}],
+        "sink": {"description": "y"},
+    }
+    (source,) = query_progress(shown)["sources"]
+    assert [source["metrics"][name] for name in BEHIND] == ["0", "0.0", "0"]
+
+
 @pytest.mark.deep
 def test_bytes_of_sealed_pages_are_estimated_without_a_read(bench):
     topic = bench.topic("src", 1)

@@ -11,7 +11,9 @@ from deltalake import DeltaTable, write_deltalake
 from spark_eos import Log
 from spark_eos.errors import (
     ConfigError,
+    CorruptRecordError,
     InvalidRequestError,
+    ObjectNotFoundError,
     ProducerFencedError,
     SegmentsReplacedError,
     StoreUnavailableError,
@@ -19,9 +21,12 @@ from spark_eos.errors import (
     TableDamagedError,
 )
 from spark_eos.extensions.tables import publisher
+from spark_eos.extensions.tables.copies import copy_files
 from spark_eos.extensions.tables.delta.target import DeltaTarget
 from spark_eos.extensions.tables.maintaining import Publications
 from spark_eos.maintenance.maintain import Maintainer
+from spark_eos.protocol.types import FileRef
+from spark_eos.storage import MemoryStore
 from tests.extensions.tables.refusing import refusing_store
 from tests.extensions.tables.world import World, rows_of
 
@@ -45,6 +50,30 @@ def test_tables_with_copies_do_not_lie_in_the_log(world, tmp_path):
         with pytest.raises(ConfigError, match=r"the table .*/orders and the log .* lie in one another"):
             world.tables.create("p", ["orders"], mode="copied", location=str(place))
     assert world.tables.list_tables() == []
+
+
+@pytest.mark.parametrize("found_late", [False, True])
+def test_a_copy_of_another_size_is_no_copy(found_late):
+    """``found_late``: another publisher has made it since it was looked for."""
+    source = MemoryStore()
+    source.create("data/t/1.parquet", b"12345")
+
+    class Target(MemoryStore):
+        is_late = found_late
+
+        def size(self, name):
+            if self.is_late:
+                self.is_late = False
+                raise ObjectNotFoundError(name)
+            return super().size(name)
+
+    target = Target()
+    target.create("0-1.parquet", b"123")
+    with pytest.raises(CorruptRecordError, match="has 3 bytes and not 5: remove it"):
+        copy_files(source, target, {"0-1.parquet": FileRef("data/t/1.parquet", 5, 0)})
+    target.overwrite("0-1.parquet", b"12345")
+    target.is_late = found_late
+    copy_files(source, target, {"0-1.parquet": FileRef("data/t/1.parquet", 5, 0)})
 
 
 # -- Tables of other programs -----------------------------------------------------------------------------
