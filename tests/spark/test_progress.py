@@ -14,6 +14,7 @@ from spark_eos.monitoring import lags
 from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark import progress
 from spark_eos.spark.source.offsets import META_KEY, SourceOffset
+from tests.monitoring.micro_batches import micro_batch
 from tests.spark.conftest import Bench, Streams
 
 SPARK = "org.apache.spark.sql.execution.datasources.v2.python.Python"
@@ -157,6 +158,19 @@ def test_a_query_without_progress_and_a_source_of_another_format():
         "sink": {"description": "y"},
     }
     assert query_progress(json.loads(json.dumps(other))) == other
+
+
+def test_of_many_micro_batches_the_oldest_are_forgotten(bench, monkeypatch):
+    monkeypatch.setattr(progress, "_KEPT", 2)
+    bench.topic("src", 1)
+    for number in range(3):
+        micro_batch(bench.log, "src", number + 1, first=number, number=number)
+    known = progress.KnownLog(bench.url)
+    assert [known.batch(known.log(), "q-1", number) is not None for number in (2, 1, 0)] == [
+        True,
+        True,
+        False,
+    ]
 
 
 def test_what_was_read_past_the_end_that_was_known_is_not_behind():
