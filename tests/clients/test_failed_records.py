@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Producer
-from spark_eos.errors import RecordsFailedError, RecordTooLargeError, StoreFullError
+from spark_eos.errors import RecordsFailedError, RecordTooLargeError, StoreFullError, StorePermissionError
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
@@ -53,6 +53,27 @@ def test_a_future_that_is_there_can_tell(full):
     del futures, future
     with pytest.raises(RecordsFailedError, match="1 record that was sent"):
         producer.close()
+
+
+def test_what_is_wrong_is_said_of_rows_that_are_too_many_for_memory_as_well():
+    """They are staged while they are taken. The error was "could not be staged; try again", after two minutes."""
+
+    class Forbidding(MemoryStore):
+        is_forbidden = False
+
+        def upload(self, name, **how):
+            if self.is_forbidden:
+                raise StorePermissionError(f"no right to write {name}")
+            return super().upload(name, **how)
+
+    store = Forbidding()
+    log = Log.create(store)
+    log.ensure_topic("t")
+    store.is_forbidden = True
+    with Producer(log, {"buffer.memory": 100_000, "delivery.timeout.ms": 1000, "linger.ms": 0}) as producer:
+        future = producer.send_arrow("t", pa.table({"value": [b"x" * 1000] * 500}))
+        with pytest.raises(StorePermissionError, match="no right to write data/t-"):
+            future.result(60)
 
 
 def test_close_says_it_of_what_the_thread_sent(full):

@@ -87,6 +87,8 @@ class TopicBuffer:
         )
         self._keep = keep
         self._broken = False
+        self._failure: EosLogError | None = None
+        """Why rows that are kept could not be staged."""
         self._is_stuck = is_stuck
         self._metrics = metrics
         self.now_ns = log.clock.now_ns
@@ -158,7 +160,7 @@ class TopicBuffer:
     def _stage_again(self) -> None:
         self.discard()
         try:
-            self._broken = False
+            self._broken, self._failure = False, None
             for chunk in self._chunks:
                 assert chunk.rows is not None
                 self._append(chunk.rows, chunk.targets)
@@ -307,11 +309,11 @@ class TopicBuffer:
             self._writer = self._stage(self.topic)
         try:
             self._writer.append(rows, targets)
-        except (RetriableError, StorageError):
+        except (RetriableError, StorageError) as error:
             if not self._keep:
                 raise
-            self._broken = True  # The rows are kept: they are staged again, or fail, at the end.
-            self._writer = None
+            # The rows are kept: they are staged again, or fail, at the end.
+            self._broken, self._failure, self._writer = True, error, None
 
     def _seal(self) -> None:
         self.hand_on()
@@ -326,7 +328,7 @@ class TopicBuffer:
             self._tear()
             raise
         if self._broken:
-            raise StoreUnavailableError(
+            raise self._failure or StoreUnavailableError(
                 f"the rows for topic {self.topic.name!r} could not be staged; try again"
             )
 
