@@ -10,6 +10,7 @@ import pytest
 from spark_eos import Log, read_arrow
 from spark_eos.errors import ConfigError
 from spark_eos.maintenance.compaction import Compactor
+from spark_eos.protocol.index_rows import Kind
 from tests.extensions.tables.world import World, rows_of
 from tests.log.fakes import FakeClock
 
@@ -97,6 +98,20 @@ def test_tombstones_that_compaction_has_removed_are_not_missed(world):
     assert {"key": b"a", "value": None} not in values, "the tombstone is gone"
     world.tables.publish("c")
     assert {one["key"] for one in found(world, "keys")} == {b"b", b"c"}
+
+
+def test_a_tombstone_that_has_left_nothing_behind_is_not_missed(world):
+    """No row is left of what was compacted: only that offsets are passed over."""
+    world.write(1, ["keys"], make={"keys": lambda _: {"key": b"a", "value": b"1"}})
+    world.tables.publish("c")
+    world.write(1, ["keys"], make={"keys": lambda _: {"key": b"a", "value": None}})
+    for _ in range(3):
+        Compactor(world.log).run()
+        world.clock.sleep(10.0)
+    state, topic_id = world.log.state, world.log.topic("keys").topic_id
+    assert {row.kind for row in state.partitions[topic_id, 0].index.scan(0, world.log.load)} == {Kind.HOLE}
+    world.tables.publish("c")
+    assert {one["key"] for one in found(world, "keys")} == set()
 
 
 def test_a_topic_whose_tombstones_were_kept_for_shorter_between_two_versions(world):
