@@ -20,12 +20,12 @@ from spark_eos.log.data.parquet import writer
 from spark_eos.log.data.parquet.plan import plan_sealed
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.maintenance.segments import sealer
-from spark_eos.maintenance.segments.plan import LARGE_FILE, Facts, plan_parquet
+from spark_eos.maintenance.segments.plan import LARGE_FILE, Facts, is_large, plan_parquet
 from spark_eos.maintenance.segments.sealer import Cut, seal
 from spark_eos.maintenance.verify.verify import verify
 from spark_eos.protocol.actions import AdvanceLogStart, AppendBatches, PartitionOffset
-from spark_eos.protocol.index import Kind
-from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
+from spark_eos.protocol.index import IndexRow, Kind
+from spark_eos.protocol.types import NO_PRODUCER, FileRef, TopicPartition
 from spark_eos.storage.memory import MemoryStore
 from tests.maintenance.sparse_world import AT, UNCOMMITTED, World, everything, seen, table
 
@@ -126,6 +126,16 @@ def test_small_files_are_merged_once_they_are_many(world):
         assert everything(world.log) == before
     assert len(world.files()) < 8
     assert all(row.file.is_parquet for row in world.rows())
+
+
+@pytest.mark.parametrize(
+    ("size", "file_bytes", "large"),
+    [(100, 100, True), (100, 101, False), (LARGE_FILE, 1 << 40, True), (LARGE_FILE - 1, 1 << 40, False)],
+)
+def test_a_file_is_large_that_has_the_size_of_segments_or_the_most_that_pays(size, file_bytes, large):
+    row = IndexRow(0, 1, Kind.DATA, NO_PRODUCER, 0, FileRef("data/t/1.parquet", size, 0, footer=10))
+    assert is_large(row, file_bytes) is large
+    assert not is_large(row._replace(file=FileRef("data/t/1.arrow", size, 0)), file_bytes)
 
 
 def test_plans():
