@@ -141,7 +141,7 @@ class GroupOffsetsAdmin(AdminBase):
             to_earliest, to_latest, to_current, to_offset, shift_by, to_datetime, by_duration
         ).check()
         log = self._log()
-        time_ms = at_time(reset, log.time.record_ms(log.state))
+        time_ms = at_time(reset, lambda: log.time.record_ms(log.state))
         state = log.follow()
         if not dry_run:
             state = log.end_overdue()  # The latest offset is the last stable one.

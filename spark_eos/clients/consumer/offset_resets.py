@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
@@ -44,10 +44,13 @@ class Reset(NamedTuple):
         return self
 
 
-def at_time(reset: Reset, now_ms: int) -> int | None:
-    """The time (milliseconds since the epoch) that ``reset`` asks for, or None if it is not about time."""
+def at_time(reset: Reset, now_ms: Callable[[], int]) -> int | None:
+    """The time (milliseconds since the epoch) that ``reset`` asks for, or None if it is not about time.
+
+    ``now_ms`` may ask the store: it is called only if it counts.
+    """
     if reset.by_duration is not None:
-        return now_ms - _duration_ms(reset.by_duration)
+        return now_ms() - _duration_ms(reset.by_duration)
     if isinstance(reset.to_datetime, datetime):
         if reset.to_datetime.tzinfo is None:
             raise ConfigError(f"to_datetime={reset.to_datetime}: say in which time zone (tzinfo)")

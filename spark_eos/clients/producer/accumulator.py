@@ -160,7 +160,7 @@ class TopicBuffer:
     def _stage_again(self) -> None:
         self.discard()
         try:
-            self._broken, self._failure = False, None
+            self._broken = False
             for chunk in self._chunks:
                 assert chunk.rows is not None
                 self._append(chunk.rows, chunk.targets)
