@@ -130,4 +130,4 @@ def test_a_writer_that_opens_a_copy_just_before_it_is_a_log_is_found(monkeypatch
     monkeypatch.setattr(moves._Cast, "_open", asleep)
     assert not _found("", first=0, last=8)
     monkeypatch.setattr(tail.Tail, "_has_become_a_log", lambda _: False)
-    assert _found("acknowledged at the new place", first=0, last=8)
+    assert _found("was told of damage at the new place", first=0, last=8)

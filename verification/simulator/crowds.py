@@ -68,6 +68,7 @@ class Crowd:
     lagging: int = 0
     """Commits of processes that did not read what others wrote."""
     diverged: int = 0
+    """Errors of clients that name the exchange of the files, with or without a commit in doubt."""
     strays: int = 0
     overtaken: int = 0
     copied_s: float = 0.0
@@ -106,6 +107,14 @@ def crowd(seed: int) -> Crowd:
     run_to_its_end(world, stage.judge)
     found.problems += world.failures()
     return found
+
+
+def _is_of_exchanged_files(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, DivergedLogError):
+            return True
+        error = error.__cause__
+    return False
 
 
 class _Stage:
@@ -159,7 +168,7 @@ class _Stage:
                     process.wait(self.chance.choice([0.0, 0.001, 0.01]))
             except EosLogError as error:
                 self.world.note(f"{type(error).__name__}: {error}")
-                self.found.diverged += isinstance(error, DivergedLogError)
+                self.found.diverged += _is_of_exchanged_files(error)
                 process.wait(0.1)
 
     def _transaction(self, process: Process, producer: Producer, client: str) -> None:

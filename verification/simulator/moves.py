@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from spark_eos.errors import CommitOutcomeUnknownError, EosLogError, NotALogError
+from spark_eos.errors import CommitOutcomeUnknownError, CorruptRecordError, EosLogError, NotALogError
 from spark_eos.log.clock import Retry, new_id
 from spark_eos.log.commit.closing import CLOSED
 from spark_eos.log.log import Log
@@ -180,6 +180,8 @@ class _Cast:
                     self.found.seen.append((began, state))
             except EosLogError as error:
                 self.world.note(f"{type(error).__name__}: {error}")
+                if isinstance(error, CorruptRecordError):
+                    self.found.problems.append(f"a process was told of damage at the {place} place: {error}")
                 log = None
                 if place == "old" and isinstance(error, NotALogError) and "was closed" in str(error):
                     self.found.met += 1
