@@ -13,7 +13,7 @@ from spark_eos.clients.consumer.consumer import Consumer
 from spark_eos.clients.consumer.subscriptions import Subscription
 from spark_eos.clients.producer.producer import Producer
 from spark_eos.clients.records import ConsumerRecord, OffsetAndTimestamp
-from spark_eos.clients.validation import check_time
+from spark_eos.clients.validation import as_names, check_time
 from spark_eos.errors import ConfigError
 from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
@@ -93,7 +93,7 @@ class KafkaAdminClient(Admin):
         group_ids
             Their ids.
         """
-        for group in group_ids:
+        for group in as_names(group_ids, "group"):
             self.delete_group(group)
 
 

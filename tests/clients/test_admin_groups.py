@@ -194,6 +194,18 @@ def test_resetting_offsets(log, admin, way, expected, partitions):
     assert admin.list_group_offsets("g") == {T0: OffsetAndMetadata(expected)}
 
 
+def test_a_topic_or_partition_need_not_be_in_a_list(admin):
+    """A name is not its letters: those may be topics, too."""
+    admin.create_topic("tu", 2)
+    others = {T0: OffsetAndMetadata(5), T1: OffsetAndMetadata(0), U0: OffsetAndMetadata(0)}
+    admin.alter_group_offsets("g", {**others, TopicPartition("tu", 0): 0, TopicPartition("tu", 1): 0})
+    assert admin.delete_group_offsets("g", "tu") == [TopicPartition("tu", 0), TopicPartition("tu", 1)]
+    assert admin.list_group_offsets("g") == others
+    assert admin.delete_group_offsets("g", T1) == [T1]
+    assert admin.reset_group_offsets("g", "t", to_earliest=True) == {T0: 2, T1: 0}
+    assert admin.reset_group_offsets("g", T0, to_latest=True) == {T0: 10}
+
+
 def test_resetting_whole_topics_of_a_new_group(admin):
     assert admin.reset_group_offsets("new", ["t", U0], to_latest=True) == {T0: 10, T1: 0, U0: 0}
     assert admin.reset_group_offsets("other", [T0], to_current=True) == {T0: 10}

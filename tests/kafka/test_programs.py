@@ -339,8 +339,11 @@ def test_list_offsets(servers):
     ]
     assert admin.list_partition_offsets({at: OffsetSpec.LATEST}, "read_committed")[at].offset == 2
     Admin(servers).alter_group_offsets("g", {at: 1})
+    Admin(servers).alter_group_offsets("other", {at: 1})
+    with pytest.raises(errors.GroupIdNotFoundError, match="'go'"):
+        admin.delete_groups("go")
     admin.delete_groups(["g"])
-    assert admin.list_groups() == []
+    assert admin.list_groups() == ["other"]
     with pytest.raises(errors.InvalidRequestError, match="-3 is no time"):
         admin.list_offsets({at: -3})
     with pytest.raises(errors.ConfigError, match="isolation_level"):

@@ -249,7 +249,8 @@ def _expanded_partitions(
         required_group(state, group)
         return sorted(TopicPartition(*at) for at in state.offsets.get(group, ()))
     targets: set[TopicPartition] = set()
-    for item in partitions:
+    # A single one, not its letters.
+    for item in [partitions] if isinstance(partitions, (str, TopicPartition)) else partitions:
         if isinstance(item, str):
             partition_of(state, TopicPartition(item, 0))
             targets.update(TopicPartition(item, number) for number in range(state.topics[item].partitions))
