@@ -533,6 +533,16 @@ def test_a_time_that_is_no_number(log, wrong):
                 producer.flush(wrong)
 
 
+@pytest.mark.parametrize("wrong", [-1, -2, -0.5])
+def test_a_time_before_1970_is_no_place(log, wrong):
+    """-1 is the end to confluent-kafka, and an error to kafka-python: it must not be the begin."""
+    with (
+        Consumer(log) as consumer,
+        pytest.raises(InvalidRequestError, match=rf"^the time of topic-0 is {wrong}: "),
+    ):
+        consumer.offsets_for_times({T0: wrong})
+
+
 def test_a_time_that_no_float_is(log):
     huge = 10**400
     with Consumer(log) as consumer:

@@ -306,7 +306,7 @@ class _Reading:
         elif place == "latest":
             consumer.seek_to_end()
         elif isinstance(place, tuple):
-            first_records = consumer.offsets_for_times(dict.fromkeys(places, place[0]))
+            first_records = consumer.offsets_for_times(dict.fromkeys(places, max(0, place[0])))
             for at in places:
                 record = first_records[at]
                 consumer.seek(at, self._ends[at] if record is None else record.offset)

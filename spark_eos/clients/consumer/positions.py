@@ -197,7 +197,7 @@ class ConsumerPositions(ConsumerBase):
         Parameters
         ----------
         times
-            Milliseconds since 1970 (UTC), by partition.
+            Milliseconds since 1970 (UTC), at least 0, by partition.
 
         Returns
         -------
@@ -209,7 +209,7 @@ class ConsumerPositions(ConsumerBase):
         UnknownTopicOrPartitionError
             The log has no such topic or partition.
         InvalidRequestError
-            A time is no number, or they are not given by partition.
+            A time is no number or negative, or they are not given by partition.
 
         Examples
         --------
@@ -226,6 +226,12 @@ class ConsumerPositions(ConsumerBase):
         offsets: dict[TopicPartition, OffsetAndTimestamp | None] = {}
         for at, timestamp_ms in by_partition(times, "time").items():
             check_time(timestamp_ms, f"the time of {at}", "milliseconds since 1970")
+            if timestamp_ms < 0:
+                # In Kafka's requests -1 is the end and -2 the begin.
+                raise InvalidRequestError(
+                    f"the time of {at} is {timestamp_ms}: it is milliseconds since 1970, at least 0. beginning_offsets "
+                    "and end_offsets look up the begin and the end"
+                )
             answer = self._log.offset_for_time(at, timestamp_ms, self._isolation)
             offsets[at] = None if answer is None else OffsetAndTimestamp(*answer)
         return offsets
