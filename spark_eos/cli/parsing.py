@@ -98,10 +98,17 @@ class Command(TyperCommand):
 
     def _refuse_options(self, ctx: Any, args: list[str]) -> None:
         """End with a usage error if an argument is named as an option, as Kafka's tools have it."""
-        options = {name for param in self.params for name in param.opts}
+        options = {name: param for param in self.params for name in param.opts}
         arguments = self._arguments()
+        given = set()
         for argument in args[: args.index("--") if "--" in args else None]:
             name = argument.partition("=")[0]
+            param = options.get(name)
+            if _takes_one_value(param):
+                if param in given:
+                    # Kafka's tools refuse it, or do it for both: the first one must not be dropped in silence.
+                    ctx.fail(f"Option {name!r} is given twice, and takes one value: give it once.")
+                given.add(param)
             if name.startswith("--") and name not in options:
                 if name in _SERVERS:
                     ctx.fail(f"No such option {name!r}: there are no servers, the argument URL names the log")
@@ -158,6 +165,14 @@ _SERVERS = ("--bootstrap-server", "--bootstrap-controller", "--broker-list", "--
 def _is_option(argument: str) -> bool:
     return (
         len(argument) > 1 and argument[0] == "-" and " " not in argument and not _NUMBER.fullmatch(argument)
+    )
+
+
+def _takes_one_value(param: Any) -> bool:
+    return (
+        param is not None
+        and param.param_type_name == "option"
+        and not (param.multiple or param.count or param.is_flag)
     )
 
 

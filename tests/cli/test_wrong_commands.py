@@ -95,6 +95,22 @@ def test_what_is_an_option_of_kafkas_tools_alone(url, capsys, command, hint):
     assert hint in told
 
 
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("groups delete LOG --group other --group billing", "--group"),
+        ("groups delete LOG --group=other --group billing", "--group"),
+        ("configs LOG --topic other --topic orders --alter retention.ms=5", "--topic"),
+        ("consume LOG orders --offset -1 --json --offset -2", "--offset"),
+    ],
+)
+def test_of_two_values_the_first_is_not_dropped(url, capsys, command, option):
+    told = said(capsys, command, url, 2)
+    assert f"Option '{option}' is given twice, and takes one value: give it once." in told
+    assert Admin(url).list_groups() == ["billing"]
+    assert Admin(url).describe_topic("orders").config == {}
+
+
 def test_behind_two_dashes_no_option_is_refused(url, capsys):
     assert "no topic '--topic'" in said(capsys, "consume LOG -- --topic", url, 1)
 
