@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from spark_eos.clients.admin.base import AdminBase
+from spark_eos.clients.validation import as_names
 from spark_eos.errors import ConfigError, InvalidRequestError
 from spark_eos.extensions.tables.publisher import Published, Publisher
 from spark_eos.extensions.tables.settings import check_settings, identifier_of, is_copied, retention_ms
@@ -141,7 +142,7 @@ class Tables(AdminBase):
         """
         log = self._log()
         state = log.follow()
-        topic_list = [topic_of(state, topic, log.url) for topic in topics]
+        topic_list = [topic_of(state, topic, log.url) for topic in as_names(topics, "topic")]
         settings = dict(config or {})
         for argument in ("mode", "location", "retention.ms"):
             if argument in settings:

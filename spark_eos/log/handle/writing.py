@@ -246,6 +246,8 @@ class LogWriter(LogReader):
         list of Topic
             In the order of the names.
         """
+        if isinstance(names, str):
+            names = [names]  # Not its letters.
         missing = [name for name in names if name not in self.state.topics]
         if missing:
             topics = self.follow().topics

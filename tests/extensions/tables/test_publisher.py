@@ -43,6 +43,15 @@ def location(world, topic):
     return found
 
 
+def test_a_single_topic_need_not_be_in_a_list(world):
+    """A name is not its letters: those may be topics, too."""
+    for name in ("a", "b", "ab"):
+        world.log.ensure_topics(name)
+    assert {"a", "b", "ab"} <= set(world.log.state.topics)
+    world.tables.create("one", "ab")
+    assert [table.topic for table in world.tables.list_tables() if table.publication == "one"] == ["ab"]
+
+
 # -- Versions ---------------------------------------------------------------------------------------------
 
 
