@@ -289,7 +289,7 @@ MUTANTS = (
     Mutant(
         "other-plans-pass",
         _PROOF,
-        "        if digest not in digests:",
+        "        if digest not in by_digest:",
         "        if False:",
         "rows of another plan are committed",
         _OF_PROOF,
@@ -321,7 +321,7 @@ MUTANTS = (
     Mutant(
         "torn-reads-pass",
         _PROOF,
-        "            if not _tile(plan, parts):",
+        "            if not _tile(by_digest[digest], parts):",
         "            if False:",
         "offsets are committed that no task has read",
         _OF_PROOF,

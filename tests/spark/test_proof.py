@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -57,6 +58,12 @@ def test_what_all_tasks_have_read_is_proof_without_a_note():
         [PLAN], [*reads(*HALVES), *reads(*HALVES)], batch_id=0
     )  # The same task twice, by speculation.
     require_proof([], [], batch_id=0)
+
+
+def test_two_sources_with_one_plan_may_have_other_tasks():
+    thirds = reads((Part("a", 0, 1, 4),), (Part("a", 0, 4, 7),), (Part("a", 0, 7, 10),))
+    for told in itertools.permutations([*reads(*HALVES), *thirds]):  # Behind a shuffle in any order.
+        require_proof([PLAN, PLAN], told, batch_id=0)
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,7 @@ class DataCheck:
             pages = tuple(dict.fromkeys(page for pin in of for page in pin.pages))
             whole = Pin(min(pin.start for pin in of), max(pin.end for pin in of), pages)
             self._pinned(state, key, whole)
+        self._notes.summary.unread_files = len(self._closed)
         if self._closed:
             self._notes.add(
                 Verdict.NOTE,

@@ -40,6 +40,8 @@ class Summary:
     records: int = 0
     files: int = 0
     bytes: int = 0
+    unread_files: int = 0
+    """Of the files those that are encrypted, without keys for them: there and as long as they should be."""
     unreferenced_files: int = 0
     unreferenced_bytes: int = 0
     unreferenced_pieces: int = 0

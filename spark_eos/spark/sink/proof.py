@@ -162,27 +162,30 @@ def require_proof(
 
     Returns the plans of ``may_be_away`` to whose ends nothing was planned: their sources are not in the query.
     """
-    by_plan: dict[str, dict[int, Read]] = {}
+    by_tasks: dict[tuple[str, int], dict[int, Read]] = {}
     for read in reads:
-        by_plan.setdefault(read.digest, {})[read.number] = read
-    digests = {plan.digest for plan in plans}
-    for digest, by_number in by_plan.items():
-        if digest not in digests:
-            parts = [part for read in by_number.values() for part in read.parts]
-            raise _refused(batch_id, plans, ", ".join(map(str, sorted(parts))) or "no offsets")
+        # Two sources may have the same plan, each in tasks of its own (minPartitions).
+        by_tasks.setdefault((read.digest, read.of), {})[read.number] = read
+    by_digest = {plan.digest: plan for plan in plans}
+    proved = set()
+    for (digest, of), by_number in by_tasks.items():
+        parts = sorted(part for read in by_number.values() for part in read.parts)
+        shown = ", ".join(map(str, parts)) or "no offsets"
+        if digest not in by_digest:
+            raise _refused(batch_id, plans, shown)
+        if len(by_number) == of:
+            if not _tile(by_digest[digest], parts):
+                raise _refused(batch_id, plans, shown)
+            proved.add(digest)
+    told = {digest for digest, _ in by_tasks}
     away = []
     for plan in plans:
-        by_number = by_plan.get(plan.digest, {})
-        of = next((read.of for read in by_number.values()), -1)
-        if len(by_number) == of:
-            parts = [part for read in by_number.values() for part in read.parts]
-            if not _tile(plan, parts):
-                raise _refused(batch_id, plans, ", ".join(map(str, sorted(parts))) or "no offsets")
+        if plan.digest in proved:
             continue
         noted = _noted_ends(notes)
         if plan.digest in noted:
             continue
-        if plan in may_be_away and not by_number and plan.end_digest not in noted.values():
+        if plan in may_be_away and plan.digest not in told and plan.end_digest not in noted.values():
             away.append(plan)
             continue
         raise _refused(

@@ -211,6 +211,20 @@ def test_verify_without_keys(inner: MemoryStore) -> None:
     ] == [(name, True)]
 
 
+def test_the_summary_does_not_call_encrypted_files_read(tmp_path: Path, capsys) -> None:
+    folder = tmp_path / "log"
+    send(Log.open_or_create(str(folder)), b"plain")
+    store = Log.open(str(folder)).store
+    send(Log.open(EncryptedStore(store, Keys(), "one")), SECRET)
+    assert main(["verify", str(folder)]) == 0
+    assert "2 records in 2 files of " in (out := capsys.readouterr().out)
+    assert ", read but for 1 encrypted file\n" in out
+    assert main(["verify", str(folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["unread_files"] == 1
+    assert main(["verify", str(folder), "--quick"]) == 0
+    assert ", present\n" in capsys.readouterr().out
+
+
 @needs("ui")
 def test_stores_around_it_tell_its_key(inner: MemoryStore) -> None:
     from spark_eos.extensions.ui.read_only import ReadOnlyStore
