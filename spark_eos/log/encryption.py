@@ -5,13 +5,20 @@ The mark is `spark_eos.protocol.actions.MarkEncrypted`; why it is an entry: docs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
-from spark_eos.errors import ConfigError, IllegalStateError
+from spark_eos.errors import ConfigError, IllegalStateError, ObjectNotFoundError
 from spark_eos.log.commit.loop import Propose
 from spark_eos.protocol.actions import Action, AppendBatches, MarkEncrypted, ReplaceSegments
+from spark_eos.protocol.actions.appends import staged_at
+from spark_eos.protocol.index import Index
 from spark_eos.protocol.state import State
 from spark_eos.storage import Store
+
+_FEW = 8
+"""The id of the key is looked up in so many of the newest files."""
 
 
 def keys_missing(url: str, state: State, context: str) -> ConfigError:
@@ -27,6 +34,27 @@ def check_writable(store: Store, state: State) -> None:
     """Raise `ConfigError` if data files would be written as they are into an encrypted log."""
     if state.encrypted_at >= 0 and store.encryption_key_id is None:
         raise keys_missing(store.url, state, "nothing was written")
+
+
+def check_key(store: Store, state: State) -> None:
+    """Raise `StorePermissionError` if the newest file with this key's id was encrypted with another key.
+
+    The id would name two keys, and no reader could open the files of both. Files with another id tell nothing.
+    """
+    for name in heapq.nlargest(_FEW, set(_newest_files(state)), key=staged_at):
+        with suppress(ObjectNotFoundError):  # Vacuum was there.
+            if store.key_of(name) == store.encryption_key_id:
+                store.size(name)  # It needs the key.
+                return
+
+
+def _newest_files(state: State) -> Iterator[str]:
+    """Of each partition the newest file, of those that no sealed page holds."""
+    for partition in state.partitions.values():
+        rows = Index(tail=partition.index.tail).back(partition.end)
+        name = next((row.file.name for row in rows if row.file is not None), None)
+        if name is not None:
+            yield name
 
 
 def marks(store: Store) -> Callable[[State], tuple[MarkEncrypted, ...]]:

@@ -45,6 +45,8 @@ class LogReader:
         """A place of data files, and the store that has them there: one value, so that threads see both or neither."""
         self._claimed = ""
         """The place of data files that was seen to be this log's."""
+        self._has_checked_key = False
+        """Whether the key of new files was seen not to be another one of the same id."""
         self.clock = clock
         self._parts = Components(store, clock, retry, state, self.is_same, environment)
         self.does_maintenance = True

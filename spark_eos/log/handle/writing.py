@@ -19,7 +19,7 @@ from spark_eos.log.clock import new_id
 from spark_eos.log.commit.loop import Committed, Propose
 from spark_eos.log.data.task_io import BUFFER_BYTES, stage_rows
 from spark_eos.log.data.writer import SegmentWriter
-from spark_eos.log.encryption import check_writable, checking_encryption, marks
+from spark_eos.log.encryption import check_key, check_writable, checking_encryption, marks
 from spark_eos.log.handle.reading import LogReader
 from spark_eos.log.topics import missing_topic, new_topic, unless_exists
 from spark_eos.protocol.actions import Action, ExpireTransaction
@@ -322,6 +322,8 @@ class LogWriter(LogReader):
         ------
         ConfigError
             The log is encrypted, and this handle has no keys; or the place of its data files has those of another log.
+        StorePermissionError
+            The key is another one than that with which others have encrypted the newest file with the same key id.
         InvalidRequestError
             The log cannot be encrypted, since it is published as tables.
         """
@@ -332,6 +334,9 @@ class LogWriter(LogReader):
             place = self.follow().data_url  # The place that is known may be one that was left long ago.
             check_claim(self.store, place, self.log_id)
             self._claimed = place
+        if self.store.encryption_key_id is not None and not self._has_checked_key:
+            check_key(self.store, self.state)
+            self._has_checked_key = True
 
     def check_visible(self, files: tuple[StagedFile, ...]) -> None:
         """Check that staged files exist for this process, whole, before they are committed.

@@ -211,6 +211,35 @@ def test_verify_without_keys(inner: MemoryStore) -> None:
     ] == [(name, True)]
 
 
+def test_another_key_of_the_same_id_writes_nothing(inner: MemoryStore) -> None:
+    """Its files could be read by those alone that cannot read the others."""
+
+    class OtherKeys:
+        def key(self, key_id: str) -> bytes | None:
+            return {"one": b"9" * 32, "three": b"3" * 32}.get(key_id)
+
+    send(Log.open(keyed(inner)), SECRET)
+    files = [info.name for info in inner.list("data/")]
+    for store in (
+        EncryptedStore(inner, OtherKeys(), "one"),
+        EncryptedStore(MeasuredStore(inner), OtherKeys(), "one"),
+    ):
+        with pytest.raises(
+            StorePermissionError, match="another key than 'one' of OtherKeys: the id names two keys"
+        ):
+            send(Log.open(store), b"lost")
+    assert [info.name for info in inner.list("data/")] == files
+    # Behind an abort, and where the newest file has another key.
+    with Producer(Log.open(keyed(inner)), {"transactional.id": "x"}) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("t", b"aborted")
+        producer.flush()
+        producer.abort_transaction()
+    send(Log.open(EncryptedStore(inner, OtherKeys(), "three")), b"of another id")
+    send(Log.open(keyed(inner)), b"after")
+
+
 def test_the_summary_does_not_call_encrypted_files_read(tmp_path: Path, capsys) -> None:
     folder = tmp_path / "log"
     send(Log.open_or_create(str(folder)), b"plain")
