@@ -196,13 +196,18 @@ def test_a_callback_may_flush_and_close(log):
     producer.send("t", "one", on_delivery=lambda *_: calls.append(producer.flush()))
     producer.close()
     assert calls == [None]
+    # Its producer's thread waits for the turn of the flush that has called.
+    producer = Producer(log, {"linger.ms": 100_000})
+    producer.send("t", "in between", on_delivery=lambda *_: calls.append(producer.close()))
+    producer.flush()
+    assert calls == [None, None]
     producer = Producer(log, {"transactional.id": "tx"})
     producer.init_transactions()
     producer.begin_transaction()
     producer.send("t", "two", on_delivery=lambda *_: calls.append(producer.close()))
     producer.commit_transaction()
-    assert calls == [None, None]
-    assert values(log) == [b"one", b"two"]
+    assert calls == [None] * 3
+    assert values(log) == [b"one", b"in between", b"two"]
 
 
 def members(log):

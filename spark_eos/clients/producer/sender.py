@@ -25,7 +25,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log.clock import SYSTEM, Clock
 from spark_eos.log.commit.loop import Committed
-from spark_eos.log.environment import refuse_second_call
+from spark_eos.log.environment import is_held_here, refuse_second_call
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches
 from spark_eos.protocol.actions.appends import Appended
@@ -163,6 +163,8 @@ class Sender:
         self.flush()
         self._waiting.set()
         self._urgent.set()
+        if is_held_here(self._turn):
+            return  # A callback has called: the thread ends when the flush around it has.
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
