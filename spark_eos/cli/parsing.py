@@ -100,15 +100,15 @@ class Command(TyperCommand):
         """End with a usage error if an argument is named as an option, as Kafka's tools have it."""
         options = {name: param for param in self.params for name in param.opts}
         arguments = self._arguments()
-        given = set()
+        with_a_value = set()
         for argument in args[: args.index("--") if "--" in args else None]:
             name = argument.partition("=")[0]
             param = options.get(name)
             if _takes_one_value(param):
-                if param in given:
+                if param in with_a_value:
                     # Kafka's tools refuse it, or do it for both: the first one must not be dropped in silence.
                     ctx.fail(f"Option {name!r} is given twice, and takes one value: give it once.")
-                given.add(param)
+                with_a_value.add(param)
             if name.startswith("--") and name not in options:
                 if name in _SERVERS:
                     ctx.fail(f"No such option {name!r}: there are no servers, the argument URL names the log")
