@@ -59,6 +59,29 @@ def test_a_new_schema_needs_an_id_of_its_own():
     assert found["value.schema.id"] == "2"
 
 
+@pytest.mark.parametrize("format_", ["avro-single-object", "avro-confluent"])
+def test_records_of_all_earlier_schemas_are_read(format_):
+    log = Log.create(MemoryStore())
+    admin = Admin(log)
+    schemas = [of("R", [{"name": "n", "type": kind}]) for kind in ("int", "long", "float", "double")]
+    admin.create_topic(
+        "t", config={"value.format": format_, "value.schema": json.dumps(schemas[0])} | id_of(format_, 0)
+    )
+    for number, schema in enumerate(schemas):
+        admin.alter_topic("t", config={"value.schema": json.dumps(schema)} | id_of(format_, number))
+        with Producer(log) as producer:
+            producer.send("t", {"n": number})
+    with Consumer(log, {"auto.offset.reset": "earliest"}) as consumer:
+        consumer.assign([TopicPartition("t", 0)])
+        assert [record.value for record in consumer.poll()] == [{"n": number} for number in range(4)]
+    kept = json.loads(admin.describe_topic("t").config["value.writer.schemas"])
+    assert (kept if isinstance(kept, list) else [*kept.values()]) == schemas[:3]
+
+
+def id_of(format_, number):
+    return {"value.schema.id": number} if format_ == "avro-confluent" else {}
+
+
 def annotated(**more):
     return of("R", [{"name": "n", "type": more}])
 
