@@ -12,20 +12,20 @@ from tests.corruption.damage import FilesStore
 from tests.corruption.hostile import EXAMPLES, HUGE, little, logs
 
 chance = random.Random(5)
-files = logs()[-1]
-log = Log.open(FilesStore(files, {}))
 groups = []
-for topic in log.state.topics.values():
-    for number in range(topic.partitions):
-        for row in log.state.partitions[topic.topic_id, number].index.scan(0, log.load):
-            if row.file is not None and row.file.is_parquet:
-                layout = layout_of(topic, row.file.schema_version)
-                read_group(FilesStore(files, {}), row.file, row.batch, layout)
-                groups.append((row.file, row.batch, layout))
+for files in logs():
+    log = Log.open(FilesStore(files, {}))
+    for topic in log.state.topics.values():
+        for number in range(topic.partitions):
+            for row in log.state.partitions[topic.topic_id, number].index.scan(0, log.load):
+                if row.file is not None and row.file.is_parquet:
+                    layout = layout_of(topic, row.file.schema_version)
+                    read_group(FilesStore(files, {}), row.file, row.batch, layout)
+                    groups.append((files, row.file, row.batch, layout))
 assert len(groups) > 5
 little(200 << 20)
 for number in range(EXAMPLES * 6):
-    file, batch, layout = chance.choice(groups)
+    files, file, batch, layout = chance.choice(groups)
     data = bytearray(files[file.name])
     footer, group = len(data) - file.footer, slice(batch.position, batch.position + batch.length)
     start, end = (footer, len(data)) if number % 2 else (group.start, group.stop)
