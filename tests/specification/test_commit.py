@@ -38,7 +38,7 @@ CODE = {
     "taken-along-again": range(55, 70),
     "refused-on-an-old-state": range(45, 80),
     "no-while-it-is-handed-over": range(240, 250),
-    "taken-along-too-late": range(155, 160),
+    "taken-along-too-late": (963, 1057),
 }
 """Mutants of the commit path, and worlds in which some of their traces are no behaviours."""
 
