@@ -134,10 +134,8 @@ def arguments(broker, name, *more):
         "m",
         "--bootstrap-server",
         broker.address,
-        "--interval",
-        "0.1",
-        "--refresh",
-        "0.3",
+        *(() if "--interval" in more else ("--interval", "0.1")),
+        *(() if "--refresh" in more else ("--refresh", "0.3")),
         *more,
     ] + ([] if name is None else ["--partitions", name])
 

@@ -54,7 +54,8 @@ def url(tmp_path):
 def arguments(broker, url, name, *more):
     return [
         *("mirror", "out", url, "--name", name, "--bootstrap-server", broker.address),
-        *("--interval", "0.1", "--refresh", "0.3"),
+        *(() if "--interval" in more else ("--interval", "0.1")),
+        *(() if "--refresh" in more else ("--refresh", "0.3")),
         *more,
         *(() if "--reverse" in more or "--topic" in more or "--topic-pattern" in more else ("--topic", name)),
     ]
