@@ -9,7 +9,13 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from spark_eos.errors import ConfigError, IllegalStateError, ObjectNotFoundError
+from spark_eos.errors import (
+    ConfigError,
+    CorruptRecordError,
+    IllegalStateError,
+    ObjectNotFoundError,
+    StorePermissionError,
+)
 from spark_eos.log.commit.loop import Propose
 from spark_eos.protocol.actions import Action, AppendBatches, MarkEncrypted, ReplaceSegments
 from spark_eos.protocol.actions.appends import staged_at
@@ -42,8 +48,12 @@ def check_key(store: Store, state: State) -> None:
     The id would name two keys, and no reader could open the files of both. Files with another id tell nothing.
     """
     for name in heapq.nlargest(_FEW, set(_newest_files(state)), key=staged_at):
-        with suppress(ObjectNotFoundError):  # Vacuum was there.
-            if store.key_of(name) == store.encryption_key_id:
+        try:
+            key_id = store.key_of(name)
+        except (ObjectNotFoundError, StorePermissionError):
+            continue  # Vacuum was there, or the topic is hidden from this process.
+        if key_id == store.encryption_key_id:
+            with suppress(ObjectNotFoundError, CorruptRecordError):  # A damaged file keeps none from writing.
                 store.size(name)  # It needs the key.
                 return
 

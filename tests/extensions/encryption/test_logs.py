@@ -240,6 +240,24 @@ def test_another_key_of_the_same_id_writes_nothing(inner: MemoryStore) -> None:
     send(Log.open(keyed(inner)), b"after")
 
 
+@pytest.mark.parametrize("trouble", ["hidden", "damaged", "gone"])
+def test_a_newest_file_that_tells_nothing_keeps_none_from_writing(inner: MemoryStore, trouble: str) -> None:
+    send(Log.open(keyed(inner)), SECRET)
+    newest = max(info.name for info in inner.list("data/"))
+    store = FaultyStore(inner)
+    if trouble == "damaged":
+        inner.overwrite(newest, bytes(inner.read(newest))[:300])
+    elif trouble == "gone":
+        inner.delete(newest)
+    else:
+
+        def denied(name):
+            raise StorePermissionError(f"{name}: s3:GetObject")
+
+        store.key_of = denied
+    send(Log.open(keyed(store)), b"after")
+
+
 def test_the_summary_does_not_call_encrypted_files_read(tmp_path: Path, capsys) -> None:
     folder = tmp_path / "log"
     send(Log.open_or_create(str(folder)), b"plain")
