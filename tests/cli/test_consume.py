@@ -85,6 +85,7 @@ def test_nulls_and_no_headers(url, here):
         (["--offset", "earliest", "--max-messages", "1"], b"0\n"),
         (["--offset", "latest"], b""),
         (["--from-time", "1003"], b"3\n4\n"),
+        (["--from-time", "1960-01-01"], b"0\n1\n2\n3\n4\n"),
         (["--from-time", "1970-01-01T00:00:01.004"], b"4\n"),
         (["--from-time", "2020-01-01"], b""),
         (["--timeout-ms", "0", "--offset", "4"], b"4\n"),
