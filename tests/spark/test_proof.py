@@ -36,7 +36,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def reads(*parts, of=None, plan=PLAN):
-    return [Read(plan.digest, number, of or len(parts), part) for number, part in enumerate(parts)]
+    return [read._replace(of=of or len(parts)) for read in Read.of_tasks(plan, parts)]
 
 
 WHOLE = (Part("a", 0, 1, 10),)
@@ -62,8 +62,10 @@ def test_what_all_tasks_have_read_is_proof_without_a_note():
 
 def test_two_sources_with_one_plan_may_have_other_tasks():
     thirds = reads((Part("a", 0, 1, 4),), (Part("a", 0, 4, 7),), (Part("a", 0, 7, 10),))
-    for told in itertools.permutations([*reads(*HALVES), *thirds]):  # Behind a shuffle in any order.
-        require_proof([PLAN, PLAN], told, batch_id=0)
+    as_many = reads((Part("a", 0, 1, 8),), (Part("a", 0, 8, 10),))
+    for others in (thirds, as_many):
+        for told in itertools.permutations([*reads(*HALVES), *others]):  # Behind a shuffle in any order.
+            require_proof([PLAN, PLAN], told, batch_id=0)
 
 
 @pytest.mark.parametrize(

@@ -84,9 +84,17 @@ class Read(NamedTuple):
     """Task ``number`` of the ``of`` tasks of a plan has read these parts to their ends."""
 
     digest: str
+    cut: str
+    """A name for how the plan is cut: two sources may have the same plan, each in tasks of its own (minPartitions)."""
     number: int
     of: int
     parts: tuple[Part, ...]
+
+    @staticmethod
+    def of_tasks(plan: Plan, parts: Sequence[Sequence[Part]]) -> list[Read]:
+        """What each task is to read: task n the n-th parts."""
+        digest, cut = plan.digest, _digest(parts)
+        return [Read(digest, cut, number, len(parts), tuple(part)) for number, part in enumerate(parts)]
 
 
 class PlanNotes:
@@ -162,22 +170,22 @@ def require_proof(
 
     Returns the plans of ``may_be_away`` to whose ends nothing was planned: their sources are not in the query.
     """
-    by_tasks: dict[tuple[str, int], dict[int, Read]] = {}
+    by_cut: dict[tuple[str, str], dict[int, Read]] = {}
     for read in reads:
-        # Two sources may have the same plan, each in tasks of its own (minPartitions).
-        by_tasks.setdefault((read.digest, read.of), {})[read.number] = read
+        by_cut.setdefault((read.digest, read.cut), {})[read.number] = read
     by_digest = {plan.digest: plan for plan in plans}
     proved = set()
-    for (digest, of), by_number in by_tasks.items():
-        parts = sorted(part for read in by_number.values() for part in read.parts)
+    for (digest, _), by_number in by_cut.items():
+        tasks = [*by_number.values()]
+        parts = sorted(part for read in tasks for part in read.parts)
         shown = ", ".join(map(str, parts)) or "no offsets"
         if digest not in by_digest:
             raise _refused(batch_id, plans, shown)
-        if len(by_number) == of:
+        if len(tasks) == tasks[0].of:
             if not _tile(by_digest[digest], parts):
                 raise _refused(batch_id, plans, shown)
             proved.add(digest)
-    told = {digest for digest, _ in by_tasks}
+    told = {digest for digest, _ in by_cut}
     away = []
     for plan in plans:
         if plan.digest in proved:
@@ -296,8 +304,8 @@ def _write(path: Path, text: str) -> None:
 
 
 def _read(path: Path) -> Read:
-    digest, number, of, parts = json.loads(path.read_text())
-    return Read(digest, number, of, tuple(Part(*part) for part in parts))
+    digest, cut, number, of, parts = json.loads(path.read_text())
+    return Read(digest, cut, number, of, tuple(Part(*part) for part in parts))
 
 
 def _names(folder: Path) -> list[Path]:

@@ -126,8 +126,8 @@ def of_plan(tasks: Sequence[ScanTask], plan: Plan, stage: TaskStorage) -> list[S
                 reached = end
         if reached < whole.end:
             parts[leaving[-1][0]].append(whole._replace(start=reached))
-    for number, task in enumerate(carried):
-        task.read = Read(plan.digest, number, len(carried), tuple(parts[number]))
+    for task, read in zip(carried, Read.of_tasks(plan, parts), strict=True):
+        task.read = read
     return carried
 
 
