@@ -106,7 +106,7 @@ def _note(url: str, command_config: str | None, *, is_sound: bool) -> None:
 def _print_summary(summary: Summary, *, quick: bool) -> None:
     verb = "present" if quick else "read"
     if summary.unread_files and not quick:
-        verb += f" but for {counted(summary.unread_files, 'encrypted file')}"
+        verb += f" but for {counted(summary.unread_files, 'file')}"
     print(
         f"entries: {summary.entries:,} read, {summary.retired:,} retired, up to entry {summary.last_entry:,}; "
         f"{counted(summary.refused_requests, 'refused request')} in them"

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from itertools import chain
 
-from spark_eos.errors import CorruptRecordError, InvalidRequestError, ObjectNotFoundError
+from spark_eos.errors import (
+    CorruptRecordError,
+    EosLogError,
+    InvalidRequestError,
+    ObjectNotFoundError,
+    StorePermissionError,
+)
 from spark_eos.log import paths
 from spark_eos.log.data.layout import Layout
 from spark_eos.log.data.parquet.reader import check_group
@@ -27,6 +33,7 @@ _REMEMBERED = 10_000
 """Files whose size is asked for once, though many rows refer to them."""
 
 _FROM_A_COPY = "put the file back from a copy; readers of these offsets fail until then"
+_NOT_READ = "its records were not read: run eoslog verify again when it can be opened"
 
 
 class DataCheck:
@@ -47,7 +54,7 @@ class DataCheck:
         self._lost = 0
         self._encrypted_at = -1
         self._closed: set[str] = set()
-        """Encrypted files that cannot be read without keys: only whether they are there, and how long, is seen."""
+        """Files that this process may not read: only whether they are there, and how long, is seen."""
 
     def check(self, state: State) -> None:
         """Look at everything that the state refers to, and count what it does not."""
@@ -65,7 +72,7 @@ class DataCheck:
             whole = Pin(min(pin.start for pin in of), max(pin.end for pin in of), pages)
             self._pinned(state, key, whole)
         self._notes.summary.unread_files = len(self._closed)
-        if self._closed:
+        if self._closed and self._store.encryption_key_id is None:
             self._notes.add(
                 Verdict.NOTE,
                 paths.DATA,
@@ -93,7 +100,7 @@ class DataCheck:
             problem = self._problem(state, row, topic, context)
             if problem and self._is_needed(state, key, row):
                 where = "" if context in problem else f" ({context})"
-                self._notes.wrong(row.file.name, f"{problem}{where}", _FROM_A_COPY)
+                self._notes.wrong(row.file.name, f"{problem}{where}", self._remedy(row.file.name))
                 self._note_missing(row.file.name, problem)
             elif not self._files[row.file.name]:
                 self._note_present(row.file.name)
@@ -112,7 +119,10 @@ class DataCheck:
             problem = self._problem(state, row, topic, context)
             if problem and self._is_pinned(state, key, row):
                 where = "" if context in problem else f" ({context})"
-                self._notes.wrong(row.file.name, f"{problem}{where}", _FROM_A_COPY)
+                self._notes.wrong(row.file.name, f"{problem}{where}", self._remedy(row.file.name))
+
+    def _remedy(self, name: str) -> str:
+        return _NOT_READ if name in self._closed else _FROM_A_COPY
 
     def _is_pinned(self, state: State, key: PartitionKey, row: IndexRow) -> bool:
         """Whether a version in the newest state still has the rows there."""
@@ -188,6 +198,11 @@ class DataCheck:
                 problem = f"has {size} bytes, not {expected}"
         except ObjectNotFoundError:
             problem = "is missing"
+        except CorruptRecordError as error:
+            problem = _without_place(error, name)
+        except StorePermissionError as error:
+            self._closed.add(name)
+            problem = _without_place(error, name)
         self._files[name] = problem
         if len(self._files) > _REMEMBERED:
             self._files.popitem(last=False)
@@ -223,9 +238,10 @@ class DataCheck:
         except ObjectNotFoundError:
             return "is missing"
         except CorruptRecordError as error:
-            # What it says before and after that stands in the finding anyway.
-            message = str(error).removeprefix(f"file {row.file.name!r}, ")
-            return message.partition("; the storage does not hold")[0]
+            return _without_place(error, row.file.name)
+        except StorePermissionError as error:
+            self._closed.add(row.file.name)
+            return _without_place(error, row.file.name)
         if row.file.offsets and row.file.is_parquet:
             row_offsets = table.column(0).to_pylist()
             if (
@@ -322,6 +338,14 @@ class DataCheck:
                 f"is the last entry; {after[last]} data files were begun after it, and no entry refers to them: they "
                 "are being written, or were given up, or the last entries are missing",
             )
+
+
+def _without_place(error: EosLogError, name: str) -> str:
+    """What it says without the file and the remedy, which stand in the finding anyway."""
+    message = str(error).removeprefix("encrypted ").removeprefix(f"file {name!r}").lstrip(",: ")
+    return message.partition("; the storage does not hold")[0].removesuffix(
+        "; restore the file from a backup"
+    )
 
 
 def _begun(name: str) -> int:

@@ -41,7 +41,7 @@ class Summary:
     files: int = 0
     bytes: int = 0
     unread_files: int = 0
-    """Of the files those that are encrypted, without keys for them: there and as long as they should be."""
+    """Of the files those whose content was not read: encrypted, without the keys for them, or hidden otherwise."""
     unreferenced_files: int = 0
     unreferenced_bytes: int = 0
     unreferenced_pieces: int = 0

@@ -258,6 +258,39 @@ def test_a_newest_file_that_tells_nothing_keeps_none_from_writing(inner: MemoryS
     send(Log.open(keyed(store)), b"after")
 
 
+@pytest.mark.parametrize(
+    ("trouble", "text"),
+    [
+        ("header", "its header has another checksum"),
+        ("short", "its header has 30 of 256 bytes"),
+        ("no key", "there is no encryption key 'one' in OneKey"),
+        ("another key", "another key than 'one' of OneKey"),
+    ],
+)
+def test_verify_names_a_file_that_cannot_be_opened_and_goes_on(
+    inner: MemoryStore, trouble: str, text: str
+) -> None:
+    send(Log.open(keyed(inner)), SECRET)
+    closed = max(info.name for info in inner.list("data/"))
+    send(Log.open(keyed(inner, "two")), b"of another key")
+    after = max(info.name for info in inner.list("data/"))
+    body = bytes(inner.read(closed))
+    damaged = {"header": body[:20] + bytes([body[20] ^ 1]) + body[21:], "short": body[:30]}.get(trouble, body)
+    inner.overwrite(closed, damaged)
+    inner.overwrite(after, bytes(inner.read(after))[:-3] + b"end")
+
+    class OneKey(Keys):
+        def key(self, key_id: str) -> bytes | None:
+            if key_id == "one" and trouble.endswith("key"):
+                return b"3" * 32 if trouble == "another key" else None
+            return super().key(key_id)
+
+    told = findings(EncryptedStore(inner, OneKey(), "two"))
+    assert [finding.verdict for finding in told] == [Verdict.WRONG] * len(told)
+    assert {finding.name for finding in told} == {closed, after}
+    assert text in told[0].text
+
+
 def test_the_summary_does_not_call_encrypted_files_read(tmp_path: Path, capsys) -> None:
     folder = tmp_path / "log"
     send(Log.open_or_create(str(folder)), b"plain")
@@ -265,7 +298,7 @@ def test_the_summary_does_not_call_encrypted_files_read(tmp_path: Path, capsys) 
     send(Log.open(EncryptedStore(store, Keys(), "one")), SECRET)
     assert main(["verify", str(folder)]) == 0
     assert "2 records in 2 files of " in (out := capsys.readouterr().out)
-    assert ", read but for 1 encrypted file\n" in out
+    assert ", read but for 1 file\n" in out
     assert main(["verify", str(folder), "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["unread_files"] == 1
     assert main(["verify", str(folder), "--quick"]) == 0
