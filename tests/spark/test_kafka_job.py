@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from spark_eos import Consumer, Producer
 from spark_eos.errors import ConfigError
+from spark_eos.spark.start import start_query
 from tests.sparks import SPARK
 
 SECURITY = {
@@ -89,9 +90,8 @@ class Job:
         self.to(rows.selectExpr("'right' as topic", "*").write).mode("append").save()
 
     def run(self, writer, name):
-        query = (
-            writer.option("checkpointLocation", f"{self.folder}/{name}").trigger(availableNow=True).start()
-        )
+        writer = writer.option("checkpointLocation", f"{self.folder}/{name}").trigger(availableNow=True)
+        query = start_query(writer.start)
         try:
             query.awaitTermination()
         finally:

@@ -8,6 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from spark_eos import Admin, Log, Producer
+from spark_eos.spark.start import start_query
 from spark_eos.spark.table import read_table
 from spark_eos.storage import Settings, open_store
 from verification.cloud_servers import MINIO, installed, minio
@@ -48,7 +49,7 @@ def test_batches_streams_and_tables(spark, place, minio_server, other, tmp_path)
     for _ in range(2):  # The second run finds everything done.
         writer = source.load(url).select("key", "value").writeStream.format("eoslog")
         writer = writer.options(**options, topic="out", checkpointLocation=str(tmp_path / "cp"))
-        writer.trigger(availableNow=True).start(url).awaitTermination()
+        start_query(lambda: writer.trigger(availableNow=True).start(url)).awaitTermination()  # noqa: B023
     for topic in ("in", "out"):
         assert values(spark.read.format("eoslog").options(**options, subscribe=topic).load(url)) == [
             *range(ROWS)
@@ -106,7 +107,7 @@ def test_a_query_goes_on_while_its_data_is_moved(spark, place, minio_server, tmp
         )
         query = source.load(url).select("key", "value").writeStream.format("eoslog")
         query = query.options(**options, topic="out", checkpointLocation=str(tmp_path / "cp"))
-        query.trigger(availableNow=True).start(url).awaitTermination()
+        start_query(lambda: query.trigger(availableNow=True).start(url)).awaitTermination()
         for topic in ("in", "out"):
             frame = spark.read.format("eoslog").options(**options, subscribe=topic).load(url)
             assert values(frame) == [*range(number * ROWS + ROWS)]

@@ -16,6 +16,7 @@ from spark_eos.spark.options import parse_source
 from spark_eos.spark.schema import topic_schema
 from spark_eos.spark.source.batch import EosLogBatchReader
 from spark_eos.spark.source.source import EosLogStreamReader
+from spark_eos.spark.start import start_query
 from spark_eos.spark.topics import source_schema
 from spark_eos.spark.version import ReadAllAvailable, ReadMaxRows
 
@@ -266,8 +267,8 @@ def test_in_a_stream_of_spark(spark, typed, tmp_path):
         frame = of_spark(spark.readStream, typed, "x > 1", inside=inside)
         name = f"where_{inside}"
         writer = frame.writeStream.format("memory").queryName(name)
-        query = writer.option("checkpointLocation", str(tmp_path / name)).trigger(availableNow=True).start()
-        query.awaitTermination()
+        writer = writer.option("checkpointLocation", str(tmp_path / name)).trigger(availableNow=True)
+        start_query(writer.start).awaitTermination()
         found.append(sorted(str(row.name) for row in spark.table(name).collect()))
     assert found == [["None", "d"]] * 2
 

@@ -13,6 +13,7 @@ import pytest
 from pyspark.errors import IllegalArgumentException, StreamingQueryException
 from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWriter
 
+from spark_eos.spark.start import start_query
 from tests.spark_facts.plain import SHOWN
 from tests.sparks import SPARK
 
@@ -61,7 +62,7 @@ def counted(queries):
     try:
         writer = made.stream().groupBy("id").count().writeStream.format("plain").outputMode("complete")
         writer = writer.option("record", str(made.recording.folder)).queryName("counted")
-        writer.trigger(once=True).start().awaitTermination()
+        start_query(writer.trigger(once=True).start).awaitTermination()
     finally:
         made.spark.conf.unset(key)
     return made

@@ -11,6 +11,7 @@ from pyspark.errors import StreamingQueryException
 
 from spark_eos.cli.command import main
 from spark_eos.maintenance.verify.verify import Finding, verify
+from spark_eos.spark.start import start_query
 from tests.spark.conftest import bench, benches, streams, until  # noqa: F401  (fixtures)
 
 IN_TWO = {"maxOffsetsPerTrigger": 20}
@@ -76,8 +77,7 @@ def to_files(streams, folder):
     """A query whose sink is elsewhere, until it has read what is there."""
     frame = streams.read(**IN_TWO).selectExpr("cast(value as string) as value")
     writer = frame.writeStream.format("parquet").option("checkpointLocation", str(folder / "files-cp"))
-    query = writer.trigger(availableNow=True).start(str(folder / "files"))
-    query.awaitTermination()
+    start_query(lambda: writer.trigger(availableNow=True).start(str(folder / "files"))).awaitTermination()
 
 
 def in_files(spark, folder):

@@ -10,6 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from spark_eos import Admin
+from spark_eos.spark.start import start_query
 from spark_eos.spark.table import read_table
 from tests.spark.conftest import Bench
 
@@ -44,7 +45,7 @@ def test_batch_stream_and_table(spark, written, keys, tmp_path):
     for _ in range(2):  # The second run finds everything done.
         writer = source.load(written).select("key", "value").writeStream.format("eoslog")
         writer = writer.options(**keys, topic="out", checkpointLocation=str(tmp_path / "cp"))
-        writer.trigger(availableNow=True).start(written).awaitTermination()
+        start_query(lambda: writer.trigger(availableNow=True).start(written)).awaitTermination()  # noqa: B023
     for topic in ("in", "out"):
         frame = spark.read.format("eoslog").options(**keys, subscribe=topic).load(written)
         assert values(frame.selectExpr("CAST(value AS STRING) AS value")) == [*range(ROWS)]

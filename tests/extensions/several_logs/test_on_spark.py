@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from spark_eos import Admin, MultiLogProducer, Producer
+from spark_eos.spark.start import start_query
 from spark_eos.spark.table import read_table
 from tests.spark.conftest import Bench
 
@@ -75,7 +76,7 @@ def copy(spark, source, target, checkpoint):
     rows = spark.readStream.format("eoslog").options(subscribe="payments", startingOffsets="earliest")
     writer = rows.load(str(source)).select("value").writeStream.format("eoslog").option("topic", "copy")
     writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-    writer.start(str(target)).awaitTermination()
+    start_query(lambda: writer.start(str(target))).awaitTermination()
 
 
 def values(frame):
