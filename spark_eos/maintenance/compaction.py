@@ -31,6 +31,7 @@ from spark_eos.errors import (
     ObjectNotFoundError,
     SegmentsReplacedError,
     StagedFileExpiredError,
+    StorePermissionError,
 )
 from spark_eos.log.data.records import Records
 from spark_eos.log.encryption import check_writable
@@ -120,7 +121,8 @@ class Compactor:
         """The next stretch that changes. None if there is nothing to do now.
 
         Raises the errors of the store, `CommitOutcomeUnknownError`, and, once nothing else is left to do,
-        `CorruptRecordError` and `ConfigError` for a stored setting of a topic: it can be called again.
+        `CorruptRecordError`, `StorePermissionError` for files that this process may not read (or has no key for), and
+        `ConfigError` for a stored setting of a topic: it can be called again.
         """
         while True:
             state = self._log.follow()
@@ -146,7 +148,7 @@ class Compactor:
                 if at not in before or not has_moved(self._log, at, before[at]):
                     self._unreadable.add(at, error)
                 continue
-            except (CorruptRecordError, ConfigError) as error:
+            except (CorruptRecordError, ConfigError, StorePermissionError) as error:
                 if at is None:
                     raise
                 self._unreadable.add(at, error)

@@ -17,6 +17,7 @@ from spark_eos.errors import (
     ObjectNotFoundError,
     SegmentsReplacedError,
     StagedFileExpiredError,
+    StorePermissionError,
 )
 from spark_eos.log.encryption import check_writable
 from spark_eos.log.log import Log
@@ -198,7 +199,8 @@ class Roller:
         """The next step: one file, mostly, and one commit. None if there is nothing to do now.
 
         Raises the errors of the store, `CommitOutcomeUnknownError`, and, once nothing else is left to do,
-        `CorruptRecordError` and `ConfigError` for a stored setting of a topic: it can be called again.
+        `CorruptRecordError`, `StorePermissionError` for files that this process may not read (or has no key for), and
+        `ConfigError` for a stored setting of a topic: it can be called again.
         """
         while True:
             check_writable(self._log.store, self._log.follow())
@@ -214,7 +216,7 @@ class Roller:
             except ObjectNotFoundError as error:
                 if not has_moved(self._log, (topic.topic_id, number), partition):
                     self._unreadable.add((topic.topic_id, number), error)
-            except (CorruptRecordError, ConfigError) as error:
+            except (CorruptRecordError, ConfigError, StorePermissionError) as error:
                 self._unreadable.add((topic.topic_id, number), error)
 
     def look(self) -> list[TopicPartition]:

@@ -11,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_eos import Admin, Consumer, Producer
-from spark_eos.errors import CommitOutcomeUnknownError, CorruptRecordError, ObjectNotFoundError
+from spark_eos.errors import (
+    CommitOutcomeUnknownError,
+    CorruptRecordError,
+    ObjectNotFoundError,
+    StorePermissionError,
+)
 from spark_eos.log.data import records
 from spark_eos.log.data.planner import plan
 from spark_eos.log.data.records import read
@@ -772,7 +777,11 @@ def test_any_history(steps, keys, rows, retention_ms, form):
 
 
 @pytest.mark.parametrize("rewriter", [Compactor, Roller])
-def test_a_partition_that_cannot_be_read_stops_no_other(rewriter, caplog):
+@pytest.mark.parametrize(
+    ("trouble", "error", "text"),
+    [("damaged", CorruptRecordError, "a-0"), ("hidden", StorePermissionError, "no key")],
+)
+def test_a_partition_that_cannot_be_read_stops_no_other(rewriter, trouble, error, text, caplog, monkeypatch):
     """As Kafka's cleaner (KIP-346): it is left as it is, and said once all else is done."""
     world = made()
     admin = Admin(world.log)
@@ -787,11 +796,21 @@ def test_a_partition_that_cannot_be_read_stops_no_other(rewriter, caplog):
                 producer.flush()
     state = world.log.state
     (row, *_) = state.partitions[state.topics["a"].topic_id, 0].index.scan(0, world.log.load)
-    world.log.store.overwrite(row.file.name, bytes(row.file.size))
+    store, read = world.log.store, world.log.store.read
+    if trouble == "damaged":
+        store.overwrite(row.file.name, bytes(row.file.size))
+    else:
+
+        def opened(name, *args):
+            if name == row.file.name:
+                raise StorePermissionError(f"file {name!r}: no key")
+            return read(name, *args)
+
+        monkeypatch.setattr(store, "read", opened)
     done, one = [], rewriter(world.log)
-    with pytest.raises(CorruptRecordError, match="a-0"):
+    with pytest.raises(error, match=text):
         one.run(done.append)
     assert {step.topic for step in done} == {"t", "z"}
     assert "is left as it is, the others go on" in caplog.text
-    with pytest.raises(CorruptRecordError):
+    with pytest.raises(error):
         one.run()
