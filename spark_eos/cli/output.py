@@ -64,7 +64,7 @@ def _draw(header: list[str], rows: list[list[str]]) -> None:
     table = Table(box=box.ROUNDED)
     for name, *cells in zip(header, *rows, strict=True):
         is_number = any(cell != NOTHING for cell in cells) and all(map(_is_number, cells))
-        table.add_column(Text(name), justify="right" if is_number else "left", no_wrap=True)
+        table.add_column(Text(name), justify="right" if is_number else "left")
     for row in rows:
         table.add_row(*map(Text, row))
     width = console.measure(table, options=console.options.update(max_width=sys.maxsize)).maximum
