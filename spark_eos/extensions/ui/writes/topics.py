@@ -59,7 +59,7 @@ def create(follower: Follower, question: Question) -> Answer:
     return change(
         follower,
         question,
-        lambda log: Admin(log).create_topic(name, partitions, config or None, schema),
+        lambda log: Admin(log).create_topic(name, partitions, config, schema),
         _says(f"topic {name} was created"),
     )
 
