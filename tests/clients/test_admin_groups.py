@@ -72,6 +72,15 @@ def test_groups_have_offsets_or_members(log, admin):
             admin.describe_group(group)
 
 
+def test_a_group_whose_offsets_are_set_has_an_id(log, admin):
+    before = log.follow().seq
+    with pytest.raises(ConfigError, match="alter_group_offsets needs the id of a group"):
+        admin.alter_group_offsets("", {T0: 5})
+    with pytest.raises(InvalidRequestError, match="group=5; expected text"):
+        admin.alter_group_offsets(5, {T0: 5})
+    assert log.follow().seq == before
+
+
 def test_an_empty_group(admin):
     admin.alter_group_offsets("g", {T0: OffsetAndMetadata(5, "note"), T1: 0})
     described = admin.describe_group("g")

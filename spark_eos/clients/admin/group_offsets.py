@@ -61,8 +61,8 @@ class GroupOffsetsAdmin(AdminBase):
         UnknownTopicOrPartitionError
             The log has no such topic or partition.
         """
-        if not (group and isinstance(group, str)):
-            raise ConfigError(f"alter_group_offsets needs the id of a group, not {group!r}")
+        if not group:
+            raise ConfigError("alter_group_offsets needs the id of a group")
         log = self._log()
         action = CommitOffsets(group, places(log, offsets))
         log.commit(lambda _state: (action,), writer=WRITER)
