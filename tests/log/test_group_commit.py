@@ -215,6 +215,23 @@ def test_nobody_loses_patience_with_a_leader_who_loses(leader, other):
     assert writers(leader) == ["ab"]
 
 
+def handed_over_anew(process):
+    """After how many slots that others took it hands over again what it has handed over, and waits for."""
+    waiting, handed = Request(b"b" * 16, 0, (CreateTopic("y", "id-of-y", 1),)), []
+    channel = process.group._channel
+    submit = channel.submit
+    channel.submit = lambda data: handed.append(data) or submit(data)
+    for slots in range(100):
+        assert process.group.submit([waiting], process.log.state.seq + slots)
+        if len(handed) == 2:
+            return slots
+    return None
+
+
+def test_what_waits_is_not_handed_over_anew_for_each_slot(other):
+    assert handed_over_anew(other) == group.REMEMBERED // 2
+
+
 def test_it_leads_when_the_leader_goes(leader, other):
     other.waits = [leader.group.release_lead]
     other.log.commit(create("y"))

@@ -17,7 +17,7 @@ from spark_eos.storage import PosixStore
 from spark_eos.storage.group_channel import FileGroupChannel
 
 from .fakes import create
-from .test_group_commit import Process, entries, once, writers
+from .test_group_commit import Process, entries, handed_over_anew, once, writers
 
 pytestmark = pytest.mark.usefixtures("timeless_folders")
 
@@ -63,6 +63,10 @@ def test_requests_of_two_processes_in_one_entry(leader, other):
     other.waits = [leader.does(create("x"))]
     assert other.log.commit(create("y")).seq == 1
     assert writers(leader) == ["ab"]
+
+
+def test_what_waits_is_handed_over_anew_before_it_is_too_late(other):
+    assert handed_over_anew(other) == REACH // 2
 
 
 OFFSETS = CommitOffsets("g", (PartitionOffset("t", "id-of-t", 0, 0),))
