@@ -370,6 +370,9 @@ def test_what_is_in_the_way_is_refused():
         restored(repository, backup="tuesday")
     with pytest.raises(LogExistsError, match="holds a log already"):
         restore_log(repository, other.store)
+    delete_backups(repository, ["monday"])
+    with pytest.raises(ConfigError, match="has no backup: none was finished there, or all were deleted"):
+        restored(repository)
     assert listed_in(repository, RUNNING) == []
 
 

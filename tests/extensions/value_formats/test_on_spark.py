@@ -156,7 +156,7 @@ def broken(engine):
     Admin(engine.bench.log).create_topic("in", config=avro())
     with Producer(engine.bench.log) as producer:
         producer.send("in", {"n": 1})
-        producer.send("in", b"broken")
+        producer.send("in", b"broken", headers=[("h", b"x")])
     return {"subscribe": "in", "mode": "permissive"}, {"topic": "copy", DEAD: "dead", **avro()}
 
 
@@ -169,7 +169,8 @@ def test_rows_and_dead_letters_are_one_entry(engine, broken):
     (append,) = [action for action in actions if isinstance(action, AppendBatches)]
     assert {file.topic for file in append.files} == {"copy", "dead"}
     (letter,) = polled(log, "dead")
-    said = {name.removeprefix("__connect.errors."): value for name, value in letter.headers}
+    assert letter.headers[0] == ("h", b"x")
+    said = {name.removeprefix("__connect.errors."): value for name, value in letter.headers[1:]}
     assert (said["topic"], said["partition"], said["offset"]) == (b"in", b"0", b"1")
 
 
