@@ -101,6 +101,22 @@ def viewers(url, number, events):
         thread.join()
 
 
+def test_a_store_that_does_not_answer_is_asked_less_and_less_often(monkeypatch):
+    follower, waited, answers = Follower(bucket(), interval_s=1.0), [], [False] * 6 + [True, False]
+    follower.asked()
+    polls = iter(answers)
+    monkeypatch.setattr(follower, "poll", lambda: next(polls))
+
+    def wait(seconds):
+        waited.append(seconds)
+        if len(waited) > len(answers):
+            follower._stop.set()
+
+    monkeypatch.setattr(follower._stop, "wait", wait)
+    follower._run()
+    assert waited == [1, 2, 4, 8, 16, 16, 16, 1, 2]
+
+
 @pytest.mark.deep("50")
 @pytest.mark.parametrize("number", [1, 50])
 def test_the_page_asks_the_store_once_for_each_poll(number):
