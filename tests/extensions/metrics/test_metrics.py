@@ -31,7 +31,7 @@ from spark_eos.log.clock import Retry
 from spark_eos.monitoring import MeasuredStore, register
 from spark_eos.monitoring.measured_store import LookingStore
 from spark_eos.protocol.actions import RaiseStagingFloor
-from spark_eos.storage import MemoryStore, PosixStore
+from spark_eos.storage import MemoryStore, PosixStore, Settings, open_store
 from spark_eos.testing import Fault, FaultyStore
 from tests.extensions.metrics.metrics_world import SECRET, Listener, has, one_of_everything, scraped, value
 from tests.log.fakes import Waiting
@@ -201,6 +201,17 @@ def test_no_record_is_in_the_metrics(exported):
 # -- From inside ----------------------------------------------------------------------------------------
 
 
+def test_a_measured_store_has_the_data_where_the_log_has_it(tmp_path):
+    url, data = str(tmp_path / "log"), tmp_path / "data"
+    Log.create(open_store(url, Settings({"data.url": str(data)})))
+    store = MeasuredStore(open_store(url))
+    with Producer(Log.open(store)) as producer:
+        producer.send("t", b"x").result()
+    assert [*data.rglob("*.arrow")]
+    assert read_arrow(Log.open(store), "t").read_all()["value"].to_pylist() == [b"x"]
+    assert read_arrow(url, "t").read_all()["value"].to_pylist() == [b"x"]
+
+
 def test_a_registration_ends():
     registry = CollectorRegistry()
     with Producer("memory://registration-ends") as producer:
@@ -209,6 +220,15 @@ def test_a_registration_ends():
             assert has(scraped(registry)[0], "messaging_client_sent_messages_total", client="one")
         registration.close()
     assert generate_latest(registry) == b""
+
+
+def test_a_registration_with_opentelemetry_ends():
+    provider = MeterProvider([InMemoryMetricReader()])
+    with Producer("memory://registration-ends-otel") as producer:
+        with register(producer, meter_provider=provider):
+            assert len(instruments_of(provider)._observed) == 1
+        assert instruments_of(provider)._observed == []
+    provider.shutdown()
 
 
 def test_a_client_that_is_gone_is_exported_no_more():
