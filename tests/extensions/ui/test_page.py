@@ -16,7 +16,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from spark_eos import Admin, Log, Producer
+from spark_eos import Admin, Log, Producer, TopicPartition
 from spark_eos.errors import (
     ConfigError,
     ProducerFencedError,
@@ -651,6 +651,19 @@ def test_questions_about_the_state_cost_no_request(page, follower):
         for area in ("overview", "topics", "groups", "transactions", "publications"):
             ask(page, area)
     assert follower.store.requests == before
+
+
+def test_partitions_of_a_group_are_sorted_by_lag_or_number(log):
+    Admin(log).create_topic("three", 3)
+    with Producer(log) as producer:
+        for number in (1, 2, 2):
+            producer.send("three", b"x", partition=number)
+    Admin(log).alter_group_offsets("g", {TopicPartition("three", number): 0 for number in range(3)})
+    page = client(Follower(log.store, clock=Waiting()))
+    page.headers["x-csrf-token"] = page.get("/session").json()["csrf"]
+    for sort, expected in (("lag", [2, 1, 0]), ("partition", [0, 1, 2])):
+        rows = ask(page, "group", group="g", sort=sort).json()["page_rows"]
+        assert [row["partition"] for row in rows] == expected
 
 
 def test_many_partitions_are_paged(log):

@@ -6,6 +6,8 @@ import pytest
 
 from spark_eos import Admin, Log, Producer, TopicPartition
 from spark_eos.clients.consumer.heartbeat import heartbeat_name
+from spark_eos.errors import StoreUnavailableError
+from spark_eos.extensions.ui.areas import troubles as areas_troubles
 from spark_eos.monitoring import lags, totals
 from spark_eos.monitoring.status import Space, status_of
 from spark_eos.protocol.actions import JoinGroup, SyncGroup
@@ -157,6 +159,16 @@ def test_a_member_without_a_sign_of_life_is_not_in_sync(log):
     log.store.overwrite(heartbeat_name("g", "m"), b"1 %d" % (log.clock.now_ms() - 600_000))
     (member,) = Asking(log)("group", group="g")["members"]
     assert member["state"] == "no sign of life for 10 min"
+
+
+def test_signs_of_life_that_cannot_be_read_hide_no_trouble(log, monkeypatch):
+    def away(*_):
+        raise StoreUnavailableError("the store does not answer")
+
+    monkeypatch.setattr(areas_troubles, "silent_or_refused", away)
+    asking = Asking(log)
+    asking.follower.space = lambda _: LITTLE
+    assert [one.name for one in areas_troubles.troubles(asking.follower)] == ["little space"]
 
 
 @needs("tables")
