@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import Future
+from types import SimpleNamespace
 
+import confluent_kafka
 import pytest
 
-from spark_eos.errors import OffsetOutOfRangeError
+from spark_eos.errors import ConfigError, KafkaTimeoutError, OffsetOutOfRangeError
+from spark_eos.extensions.mirror.moving import return_to_kafka
 from spark_eos.extensions.mirror.moving.return_to_kafka import WayBack
 from spark_eos.extensions.mirror.out import out_map
+from spark_eos.extensions.mirror.out.kafka_target import KafkaTarget
 from spark_eos.extensions.mirror.out.out_map import OutMap
 from spark_eos.extensions.mirror.out.position import map_topic
 from spark_eos.extensions.mirror.runs import MapRow, Run
+from spark_eos.log.log import Log
+from spark_eos.storage import MemoryStore
+from tests.log.fakes import FakeClock
 
 TOPIC, MAP = "orders", map_topic("m", "orders")
 
@@ -136,3 +144,46 @@ def test_rows_that_are_not_visible_yet_are_waited_for(monkeypatch):
     target = Late([], ROWS)
     assert OutMap(target, "m", TOPIC, 0, (31, 8)).to_kafka(7) == (30, True)
     assert target.looks > 6
+
+
+def test_what_is_not_in_kafka_yet_is_waited_for(monkeypatch):
+    looks = iter(range(1000))
+    monkeypatch.setattr(return_to_kafka, "WayBack", lambda *_: next(looks))
+    log = Log.create(MemoryStore(), FakeClock())
+    waited = return_to_kafka._waited
+
+    def late(until):
+        return lambda look: "t-0 up to offset 5" if look < until else None
+
+    assert waited(log, None, "m", late(3), 60, "the query has read") == 3
+    with pytest.raises(
+        KafkaTimeoutError, match="the query has read t-0 up to offset 5, which is not in Kafka"
+    ):
+        waited(log, None, "m", late(1000), 5, "the query has read")
+    assert next(looks) > 5
+
+
+@pytest.mark.parametrize("error", [None, "UNKNOWN_TOPIC_OR_PART"])
+def test_an_offset_of_a_group_that_kafka_refuses_is_an_error(error):
+    def alter(request, **_):
+        (group,) = request
+        for at in group.topic_partitions:
+            answer = SimpleNamespace(topic=at.topic, partition=at.partition, error=None)
+            if error is not None and at.partition == 1:
+                answer.error = confluent_kafka.KafkaError(getattr(confluent_kafka.KafkaError, error))
+            answers.append(answer)
+        future = Future()
+        future.set_result(SimpleNamespace(topic_partitions=answers))
+        return {group.group_id: future}
+
+    answers, target = [], KafkaTarget.__new__(KafkaTarget)
+    target._kafka = confluent_kafka
+    target._admin = SimpleNamespace(alter_consumer_group_offsets=alter)
+    target._heard = SimpleNamespace(error_names=set())
+    offsets = [("t", 0, 5, ""), ("t", 1, 7, "")]
+    if error is None:
+        target.move_group("g", offsets)
+        assert [(at.topic, at.partition) for at in answers] == [("t", 0), ("t", 1)]
+        return
+    with pytest.raises(ConfigError, match="Kafka refuses the offset of t-1: "):
+        target.move_group("g", offsets)
