@@ -9,6 +9,7 @@ from itertools import count
 import pytest
 
 from spark_eos import Admin, errors
+from spark_eos.clients.background import within
 from spark_eos.kafka import (
     ConsumerRebalanceListener,
     JsonSerializer,
@@ -21,6 +22,7 @@ from spark_eos.kafka import (
 )
 from spark_eos.kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
 from spark_eos.kafka.errors import KafkaError, KafkaTimeoutError, TopicAlreadyExistsError
+from spark_eos.log.environment import PROCESS
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import FaultyStore
@@ -371,6 +373,14 @@ def test_calls_with_a_timeout():
     gate.set()
     consumer.commit({at: OffsetAndMetadata(0)}, timeout_ms=60_000)
     assert consumer.committed(at, timeout_ms=60_000) == 0
+
+
+def test_a_time_that_ran_out_inside_of_a_call_is_not_said_to_be_its_timeout():
+    def call():
+        raise TimeoutError("of its own")
+
+    with pytest.raises(TimeoutError, match="of its own"):
+        within(PROCESS, 60.0, call, "flush")
 
 
 def test_a_listener_may_call_with_a_timeout():
