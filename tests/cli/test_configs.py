@@ -48,6 +48,15 @@ def test_settings(url, capsys):
     assert back["log_id"] == Log.open(url).log_id
 
 
+def test_settings_of_topics_as_json(url, capsys):
+    Admin(url).create_topic("u", config={"retention.ms": 5})
+    lines = run(capsys, "configs", url, "--entity-type", "topics", "--json").splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"topic": "t", "config": {}},
+        {"topic": "u", "config": {"retention.ms": "5"}},
+    ]
+
+
 def test_settings_that_are_none(url, capsys):
     assert main(["configs", url, "--alter", "offsets.retention=5"]) == 1
     assert "did you mean offsets.retention.minutes" in capsys.readouterr().err
