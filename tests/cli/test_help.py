@@ -81,7 +81,7 @@ def test_the_commands_of_an_extension(extension):
     assert tuple(name for name in names if name in ADDED[extension]) == ADDED[extension]
 
 
-@pytest.mark.parametrize("names", [(), ("groups",), ("transactions",), *COMMANDS], ids=" ".join)
+@pytest.mark.parametrize("names", [(), ("topics",), ("groups",), ("transactions",), *COMMANDS], ids=" ".join)
 @pytest.mark.parametrize("option", ["--help", "-h"])
 def test_help_is_plain_text_on_a_pipe(names, option, capsys):
     assert main([*names, option]) == 0
@@ -89,6 +89,7 @@ def test_help_is_plain_text_on_a_pipe(names, option, capsys):
     assert shown.out.startswith(f"Usage: {' '.join(('eoslog', *names))} ")
     assert not {*DRAWN} & {*shown.out}
     assert shown.err == ""
+    assert ("\nCommands:\n" in shown.out) is (names not in COMMANDS)
     if names in COMMANDS:
         assert "--command-config FILE" in shown.out
         # Where a job goes on is the value of an option of Spark: always JSON.
