@@ -72,6 +72,9 @@ def test_versions_are_read_exactly_and_name_their_entries(table):
     assert [*table.target.versions()] == [last, Version(1, stamp(2)), first]
     assert last == Version(2, stamp(3))
     assert DeltaTable(table.root).transaction_version(NAME) == 3
+    logged = (table.folder / f"_delta_log/{2:020}.json").read_text().splitlines()
+    removed = [line["remove"] for line in map(json.loads, logged) if "remove" in line]
+    assert {each["path"]: each["size"] for each in removed} == {one.path: one.size, two.path: two.size}
     frame = pl.scan_delta(table.root)
     assert frame.filter(pl.col("id") > 1).collect()["name"].to_list() == ["n2"]
     assert pl.scan_delta(table.root, version=0).collect()["id"].to_list() == [0, 1]
@@ -94,6 +97,12 @@ def test_of_two_publishers_one_is_refused(table):
     with pytest.raises(TableChangedError, match="committed first"):
         other.commit(first, grown, stamp(2), table.footer)
     assert table.ids() == [0, 2]
+
+
+def test_a_table_that_is_gone_after_its_commit_was_changed(table, monkeypatch):
+    monkeypatch.setattr(table.target, "current", lambda: None)
+    with pytest.raises(TableChangedError, match="another process has committed after this one"):
+        table.publish(1, table.file("a", [0]))
 
 
 def test_a_column_is_added_and_older_files_have_nulls_there(table):
