@@ -71,11 +71,13 @@ def test_what_waits_in_one_table_waits_in_all(world, capsys):
     first, second = world.producer("a"), world.producer("b")
     first.begin_transaction()
     send(first, b"a", ("orders", 0))
+    told = []
+    publisher = world.tables.publisher("p", tell=told.append)
+    assert not publisher.is_due()
+    assert told == lag(world, capsys) == [], "no committed record is behind it"
     second.begin_transaction()
     send(second, b"b", ("orders", 0), ("payments", 0))
     second.commit_transaction()
-    told = []
-    publisher = world.tables.publisher("p", tell=told.append)
     assert not publisher.is_due()
     wait = "committed records wait for the transaction of 'a' (producer id 0), which is open in orders-0"
     assert told == [wait]
