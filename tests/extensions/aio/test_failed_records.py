@@ -8,8 +8,10 @@ import asyncio
 import gc
 import threading
 
+import pytest
+
 from spark_eos import AIOProducer
-from spark_eos.errors import StoreFullError
+from spark_eos.errors import AbortableError, StoreFullError
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
 from tests.clients.test_failed_records import PATIENT, full  # noqa: F401  (a fixture)
@@ -54,3 +56,23 @@ def test_asyncio_says_it_of_a_future_that_nobody_awaits(full):
 
     asyncio.run(main())
     assert [type(error) for error in said] == [StoreFullError]
+
+
+def test_asyncio_says_nothing_of_a_future_whose_error_the_commit_raises(full):
+    said = []
+
+    async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context["exception"]))
+        producer = AIOProducer(full, PATIENT, transactional_id="t")
+        await producer.start()
+        await producer.begin_transaction()
+        await producer.send("t", b"one")
+        with pytest.raises(AbortableError):
+            await producer.commit_transaction()
+        await producer.abort_transaction()
+        await producer.stop()
+        await asyncio.sleep(0)
+        gc.collect()
+
+    asyncio.run(main())
+    assert said == []
