@@ -6,7 +6,6 @@ import random
 from concurrent.futures import Future
 from types import SimpleNamespace
 
-import confluent_kafka
 import pytest
 
 from spark_eos.errors import ConfigError, KafkaTimeoutError, OffsetOutOfRangeError
@@ -165,19 +164,21 @@ def test_what_is_not_in_kafka_yet_is_waited_for(monkeypatch):
 
 @pytest.mark.parametrize("error", [None, "UNKNOWN_TOPIC_OR_PART"])
 def test_an_offset_of_a_group_that_kafka_refuses_is_an_error(error):
+    kafka = pytest.importorskip("confluent_kafka")
+
     def alter(request, **_):
         (group,) = request
         for at in group.topic_partitions:
             answer = SimpleNamespace(topic=at.topic, partition=at.partition, error=None)
             if error is not None and at.partition == 1:
-                answer.error = confluent_kafka.KafkaError(getattr(confluent_kafka.KafkaError, error))
+                answer.error = kafka.KafkaError(getattr(kafka.KafkaError, error))
             answers.append(answer)
         future = Future()
         future.set_result(SimpleNamespace(topic_partitions=answers))
         return {group.group_id: future}
 
     answers, target = [], KafkaTarget.__new__(KafkaTarget)
-    target._kafka = confluent_kafka
+    target._kafka = kafka
     target._admin = SimpleNamespace(alter_consumer_group_offsets=alter)
     target._heard = SimpleNamespace(error_names=set())
     offsets = [("t", 0, 5, ""), ("t", 1, 7, "")]
