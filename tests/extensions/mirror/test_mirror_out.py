@@ -18,6 +18,7 @@ import pytest
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.cli.command import main
 from spark_eos.errors import CorruptRecordError
+from spark_eos.extensions.mirror.notes import notes
 from spark_eos.extensions.mirror.out.kafka_target import KafkaTarget
 from spark_eos.extensions.mirror.out.mirroring import MirrorOut
 from spark_eos.extensions.mirror.out.options import OutOptions
@@ -123,6 +124,8 @@ def test_every_kind_of_record(broker, url, topic):
     send(url, topic, [{**row, "partition": at % 2} for at, row in enumerate(kinds)])
     assert mirror(broker, url, topic) == 0
     assert check(broker, url, topic) == 6
+    (note,) = notes(Log.open(url).state)
+    assert [(pair.topic, pair.kafka) for pair in note.pairs] == [(topic, topic)], "by this a circle is found"
     send(url, topic, numbered(0, 10, 2), "x")
     send(url, topic, numbered(10, 10, 2), "x", abort=True)
     send(url, topic, numbered(20, 10, 2), "x")
