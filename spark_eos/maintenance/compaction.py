@@ -129,7 +129,7 @@ class Compactor:
             check_writable(self._log.store, state)
             before = state.partitions
             under_way, self._pass = self._pass, None  # An error ends the pass.
-            at = None if under_way is None else (under_way.topic.topic_id, under_way.number)
+            at = None if under_way is None else (under_way.topic, under_way.number)
             try:
                 if under_way is None:
                     due = self._due()
@@ -137,7 +137,7 @@ class Compactor:
                         self._unreadable.say()
                         return None
                     topic, number, now_ms = due
-                    at = topic.topic_id, number
+                    at = topic, number
                     under_way = self._begin(topic, number, now_ms)
                 compacted = self._step(under_way)
             except (SegmentsReplacedError, StagedFileExpiredError):
@@ -145,13 +145,14 @@ class Compactor:
             except ObjectNotFoundError as error:
                 if at is None:
                     raise
-                if at not in before or not has_moved(self._log, at, before[at]):
-                    self._unreadable.add(at, error)
+                key = at[0].topic_id, at[1]
+                if key not in before or not has_moved(self._log, key, before[key]):
+                    self._unreadable.add(*at, error)
                 continue
             except (CorruptRecordError, ConfigError, StorePermissionError) as error:
                 if at is None:
                     raise
-                self._unreadable.add(at, error)
+                self._unreadable.add(*at, error)
                 continue
             if compacted is not None:
                 return compacted

@@ -215,9 +215,9 @@ class Roller:
                 continue  # Another process was faster, or the floor rose: look again.
             except ObjectNotFoundError as error:
                 if not has_moved(self._log, (topic.topic_id, number), partition):
-                    self._unreadable.add((topic.topic_id, number), error)
+                    self._unreadable.add(topic, number, error)
             except (CorruptRecordError, ConfigError, StorePermissionError) as error:
-                self._unreadable.add((topic.topic_id, number), error)
+                self._unreadable.add(topic, number, error)
 
     def look(self) -> list[TopicPartition]:
         """Where there is something to do now."""

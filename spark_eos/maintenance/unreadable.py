@@ -26,10 +26,10 @@ class Unreadable:
     def __contains__(self, key: PartitionKey) -> bool:
         return key in self._errors
 
-    def add(self, key: PartitionKey, error: EosLogError) -> None:
+    def add(self, topic: Topic, number: int, error: EosLogError) -> None:
         """Leave this partition out until `say`."""
-        _LOG.warning("partition %d of topic %s is left as it is, the others go on: %s", key[1], key[0], error)
-        self._errors.setdefault(key, error)
+        _LOG.warning("%s-%d is left as it is, the others go on: %s", topic.name, number, error)
+        self._errors.setdefault((topic.topic_id, number), error)
 
     def leave(self, topic: Topic, error: ConfigError) -> None:
         """Leave this topic out until `say`: a newer version, or another program, has stored a setting."""

@@ -811,6 +811,6 @@ def test_a_partition_that_cannot_be_read_stops_no_other(rewriter, trouble, error
     with pytest.raises(error, match=text):
         one.run(done.append)
     assert {step.topic for step in done} == {"t", "z"}
-    assert "is left as it is, the others go on" in caplog.text
+    assert "a-0 is left as it is, the others go on" in caplog.text
     with pytest.raises(error):
         one.run()
