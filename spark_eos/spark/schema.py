@@ -169,8 +169,9 @@ def _check_kafka(frame: pa.Schema) -> None:
     if "value" not in frame.names:
         raise SchemaMismatchError(
             "Required attribute 'value' not found: a Kafka-shaped topic takes a column value (string or "
-            f"binary); the frame has {', '.join(frame.names) or 'no columns'}. Rows whose column topic "
-            "names topics with a schema need option('row.format', 'typed')"
+            f"binary), and the frame has {', '.join(frame.names) or 'no columns'}; "
+            f"{_other_case('value', tuple(frame.names), back=True)}add it. Rows whose column topic names topics with "
+            "a schema need option('row.format', 'typed')"
         )
     extra = [name for name in frame.names if name not in _COLUMN_TYPES and name not in _IGNORED]
     problems = [_extra_columns("a Kafka-shaped topic", extra, tuple(_COLUMN_TYPES))] if extra else []

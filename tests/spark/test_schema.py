@@ -156,6 +156,8 @@ def test_what_was_read_can_be_written(include_headers):
 def test_value_is_required():
     with pytest.raises(SchemaMismatchError, match="Required attribute 'value' not found"):
         kafka(key=pa.string())
+    with pytest.raises(SchemaMismatchError, match="the frame has Key, VALUE; rename VALUE to value, add it"):
+        kafka(Key=pa.string(), VALUE=pa.string())
 
 
 @pytest.mark.parametrize(
