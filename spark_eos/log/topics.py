@@ -31,7 +31,7 @@ from spark_eos.log.data.layout import (
 from spark_eos.log.data.parquet.columns import check_columns
 from spark_eos.log.data.schema_limits import check_limits, check_size
 from spark_eos.protocol.actions import CreateTopic
-from spark_eos.protocol.actions.topics import check_name, check_partitions
+from spark_eos.protocol.actions.topics import check_name, check_partitions, names_of_topics
 from spark_eos.protocol.rules.gone import gone
 from spark_eos.protocol.state import State, Topic
 
@@ -266,9 +266,7 @@ def _naming_topic(topic: Topic) -> Iterator[None]:
 def missing_topic(state: State, name: str, url: str) -> UnknownTopicOrPartitionError:
     """The error for a topic that is not there; reading never creates one."""
     near = nearest(name, state.topics)
-    hint = (
-        f"did you mean {near!r}?" if near else f"its topics are: {', '.join(sorted(state.topics)) or 'none'}"
-    )
+    hint = f"did you mean {near!r}?" if near else f"its topics are: {names_of_topics(state)}"
     return UnknownTopicOrPartitionError(f"the log {url} has no topic {name!r}{gone(state, name)}; {hint}")
 
 

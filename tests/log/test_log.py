@@ -22,6 +22,7 @@ from spark_eos.log import paths
 from spark_eos.log.data.planner import plan
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import AppendBatches, RaiseStagingFloor
+from spark_eos.protocol.actions.topics import require
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
@@ -214,3 +215,12 @@ def test_times(log):
     log.commit(lambda _state: (AppendBatches(NO_PRODUCER, (("t", topic.topic_id),), files),))
     for wanted, found in ((0, (0, 1000)), (1001, (1, 3000)), (3000, (1, 3000)), (3001, None)):
         assert log.offset_for_time(T0, wanted, Isolation.READ_COMMITTED) == found
+
+
+def test_an_error_does_not_list_thousands_of_topics(log):
+    for number in range(30):
+        log.ensure_topic(f"many.{number:03}")
+    with pytest.raises(UnknownTopicOrPartitionError, match=r"many\.019, … \(30 in all\)$"):
+        log.topic("xyz")
+    with pytest.raises(UnknownTopicOrPartitionError, match=r"many\.019, … \(30 in all\)$"):
+        require(log.state, "xyz")

@@ -41,6 +41,8 @@ TOPIC_DELETED = "topic deleted"
 """What the trail says of it."""
 
 _EMPTY = Partition()
+_MOST_NAMED = 20
+"""So many topics an error lists: a log may have thousands."""
 _LEGAL_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_TOPIC_NAME}}}")
 _TOPIC_ID = re.compile(r"(?!\.\.?$)[^/\\\x00-\x1f]{1,64}")
 _NUMERIC = re.compile(r"-?[0-9]{1,19}", re.ASCII)
@@ -51,7 +53,7 @@ def require(state: State, name: str, topic_id: str | None = None) -> Topic:
     topic = state.topics.get(name)
     if topic is None:
         raise UnknownTopicOrPartitionError(
-            f"the log has no topic {name!r}{gone(state, name)}; its topics are: {_names(state)}"
+            f"the log has no topic {name!r}{gone(state, name)}; its topics are: {names_of_topics(state)}"
         )
     if topic_id is not None and topic.topic_id != topic_id:
         raise UnknownTopicOrPartitionError(
@@ -316,5 +318,8 @@ def _check_follows(topic: Topic, schema: bytes) -> None:
         ) from error
 
 
-def _names(state: State) -> str:
-    return ", ".join(sorted(state.topics)) or "none"
+def names_of_topics(state: State) -> str:
+    """The topics of a log in an error, up to `_MOST_NAMED` of them."""
+    names = sorted(state.topics)
+    more = f", … ({len(names)} in all)" if len(names) > _MOST_NAMED else ""
+    return (", ".join(names[:_MOST_NAMED]) or "none") + more
