@@ -14,6 +14,7 @@ from spark_eos.cli.parsing import Command
 from spark_eos.cli.usage.completion import topic_names
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import UnknownTopicOrPartitionError
+from spark_eos.protocol.actions.topics import names_of_topics
 from spark_eos.protocol.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def get_offsets(
     ]
     if not places:
         raise UnknownTopicOrPartitionError(
-            f"{url}: no partition matches; its topics are {', '.join(sorted(state.topics)) or 'none'}"
+            f"{url}: no partition matches; its topics are {names_of_topics(state)}"
         )
     for at in places:
         offset = _offset(log, state, at, when)
