@@ -158,8 +158,10 @@ def test_latest_is_the_default(url):
 def test_no_reset(url, admin):
     fill(url, b"0", b"1", b"2")
     reader = consumer(url, auto_offset_reset="none")
-    with pytest.raises(NoOffsetForPartitionError, match="t-0"):
+    with pytest.raises(NoOffsetForPartitionError, match=r"t-0 at: there is no group\.id"):
         reader.poll()
+    with pytest.raises(NoOffsetForPartitionError, match="t-0 at: group 'g' has committed none"):
+        consumer(url, group_id="g", auto_offset_reset="none").poll()
     reader.seek(T0, 1)
     admin.delete_records({T0: 2})
     with pytest.raises(OffsetOutOfRangeError, match="offset 1 of t-0"):

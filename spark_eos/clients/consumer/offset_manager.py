@@ -223,9 +223,12 @@ class OffsetManager:
                 assigned.seek(committed.offset)
                 return
         if not self.resets:
+            why = (
+                "there is no group.id" if self._group is None else f"group {self._group!r} has committed none"
+            )
             raise NoOffsetForPartitionError(
-                f"group {self._group!r} has no committed offset for {assigned.at}, and auto.offset.reset is "
-                "none: seek, or set it to earliest or latest"
+                f"no offset to begin {assigned.at} at: {why}, and auto.offset.reset is none: seek, or set it to "
+                "earliest or latest"
             )
         offset = self._of_newcomer(assigned.at, state) if self._reset.strategy == "latest" else None
         assigned.seek(self.reset_offset(assigned.at, state) if offset is None else offset)

@@ -76,3 +76,21 @@ def test_asyncio_says_nothing_of_a_future_whose_error_the_commit_raises(full):
 
     asyncio.run(main())
     assert said == []
+
+
+def test_a_record_that_is_not_awaited_any_longer_is_sent_all_the_same():
+    said = []
+    log = Log.create(MemoryStore())
+    log.ensure_topic("t")
+
+    async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
+        producer = AIOProducer(log, {"linger.ms": 60_000})
+        await producer.start()
+        (await producer.send("t", b"one")).cancel()
+        await producer.stop()
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert said == []
+    assert log.follow().partitions[log.state.topics["t"].topic_id, 0].end == 1
