@@ -83,7 +83,8 @@ def test_a_record_with_all_there_is(log, follower):
     assert found(follower, "orders", 1) == [(0, "anna", "one\ntwo ☃")]
     (row,) = records(follower, Question({"topic": "orders", "partition": 1, "from": "start"}))["rows"]
     assert [(one["key"], one["text"]) for one in row["headers"]] == [("trace", "1=2"), ("kind", "")]
-    assert produce(follower, attempt(log, "orders", value="", partition=1))["offset"] == 1
+    assert produce(follower, attempt(log, "orders", key="", value="", partition=1))["offset"] == 1
+    assert found(follower, "orders", 1)[1] == (1, None, "")  # A key that is left empty is none.
     assert produce(follower, attempt(log, "orders", null=True, key="anna"))["offset"] in {0, 2}
 
 
