@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spark_eos import Admin, Log, Producer, TopicPartition
 from spark_eos.extensions.ui.series import SAMPLES, Series
+from spark_eos.protocol.actions import CreatePublication
 from spark_eos.storage import MemoryStore
 
 
@@ -35,3 +36,15 @@ def test_rates_of_what_was_quiet_for_longer_than_samples_are_kept():
     Admin(log).delete_topic("t")
     series.add(log.follow(), (SAMPLES + 23) * 1000)
     assert series.totals == {}
+
+
+def test_a_published_table_is_no_query_that_is_behind():
+    log = Log.create(MemoryStore())
+    Admin(log).create_topic("t")
+    lake = CreatePublication("lake", "delta", (), (("t", log.follow().topics["t"].topic_id),))
+    log.commit(lambda _: (lake,))
+    with Producer(log) as producer:
+        producer.send("t", b"x")
+    series = Series(lambda: 0.0)
+    series.add(log.follow(), 0)
+    assert (series.group_lags, series.query_lags, series.unknown) == ({}, {}, {})
