@@ -14,7 +14,6 @@ from spark_eos.cli.parsing import Command
 from spark_eos.cli.usage.completion import topic_names
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import UnknownTopicOrPartitionError
-from spark_eos.protocol.actions.topics import names_of_topics
 from spark_eos.protocol.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -88,6 +87,8 @@ def get_offsets(
         if any(pattern.fullmatch(name) and number in numbers for pattern, numbers in patterns)
     ]
     if not places:
+        from spark_eos.protocol.actions.topics import names_of_topics
+
         raise UnknownTopicOrPartitionError(
             f"{url}: no partition matches; its topics are {names_of_topics(state)}"
         )
