@@ -189,6 +189,9 @@ def test_get_offsets(three, run):
     assert some == "bills:0:0\norders:1:0\norders.dead:0:0\n"
     assert run("get-offsets", three, "--topic-partitions", ":-1,orders:0-1").count(":0:") == 3
     assert "no partition matches; its topics are bills, " in run("get-offsets", three, "--topic", "x", code=1)
+    for number in range(20):
+        Admin(three).create_topic(f"t{number:02}")
+    assert ", t16, … (23 in all)" in run("get-offsets", three, "--topic", "x", code=1)
 
 
 def test_the_newest_record_with_control_batches(log_url, run):

@@ -316,6 +316,9 @@ class DataCheck:
             return self._store.key_of(name) is None
         except ObjectNotFoundError:  # Vacuum was there.
             return False
+        except StorePermissionError as error:
+            self._notes.wrong(name, _without_place(error, name), _NOT_READ)
+            return False
 
     def _begun_after_the_end(self, state: State, after: dict[int, int]) -> None:
         """Files that no entry refers to, by where the log was for their writers: at its end, or further on."""

@@ -291,6 +291,21 @@ def test_verify_names_a_file_that_cannot_be_opened_and_goes_on(
     assert text in told[0].text
 
 
+def test_verify_names_a_hidden_file_that_no_entry_refers_to(inner: MemoryStore) -> None:
+    log = Log.open(keyed(inner))
+    send(log, SECRET)
+    (left,) = (file.file.name for file in staged(log).files)
+    store = FaultyStore(inner)
+
+    def key_of(name: str) -> str | None:
+        if name == left:
+            raise StorePermissionError(f"{name}: s3:GetObject")
+        return inner.key_of(name)
+
+    store.key_of = key_of
+    assert left in {finding.name for finding in findings(store) if finding.verdict is Verdict.WRONG}
+
+
 def test_the_summary_does_not_call_encrypted_files_read(tmp_path: Path, capsys) -> None:
     folder = tmp_path / "log"
     send(Log.open_or_create(str(folder)), b"plain")
