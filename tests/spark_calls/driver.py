@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pyspark.errors import PySparkException
 
+from spark_eos.spark.start import start_query
 from spark_eos.spark.version import HAS_READ_LIMITS
 from tests.spark_calls.recorder import RecordedDataSource, note
 
@@ -151,8 +152,8 @@ def _write(folder, life, frame, mode):
         def body(batch, number):
             note(notes, deed=f"foreachBatch is called with {batch.count()} rows of batch {number}")
 
-        return writer.foreachBatch(body).start()
-    return writer.format("recorded").option("folder", str(folder)).start()
+        return start_query(writer.foreachBatch(body).start)
+    return start_query(writer.format("recorded").option("folder", str(folder)).start)
 
 
 def main():

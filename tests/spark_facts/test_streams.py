@@ -613,7 +613,7 @@ def test_real_time_mode_takes_neither_a_python_source_nor_a_python_sink(queries)
     made.recording.put("end-a", 10)
     trigger = {"realTime": "5 seconds"}
     writer = made.stream().writeStream.format("console").outputMode("update").trigger(**trigger)
-    query = writer.option("checkpointLocation", str(made.checkpoint)).start()
+    query = start_query(writer.option("checkpointLocation", str(made.checkpoint)).start)
     with pytest.raises(StreamingQueryException, match=r"INPUT_STREAM_NOT_SUPPORTED.*PythonMicroBatchStream"):
         query.awaitTermination()
     rate = made.spark.readStream.format("rate").load().selectExpr("value AS id")
