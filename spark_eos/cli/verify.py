@@ -111,7 +111,7 @@ def _print_summary(summary: Summary, *, quick: bool) -> None:
         f"entries: {summary.entries:,} read, {summary.retired:,} retired, up to entry {summary.last_entry:,}; "
         f"{counted(summary.refused_requests, 'refused request')} in them"
     )
-    print(f"snapshots: {summary.snapshots:,}; index pages: {summary.pieces:,}")
+    print(f"snapshots: {summary.snapshots:,}; index pages: {summary.index_pages:,}")
     print(
         f"data: {counted(summary.batches, 'batch', 'batches')} of {counted(summary.partitions, 'partition')}, "
         f"{counted(summary.records, 'record')} in {counted(summary.files, 'file')} of "
@@ -119,6 +119,6 @@ def _print_summary(summary: Summary, *, quick: bool) -> None:
     )
     print(
         f"not referred to: {counted(summary.unreferenced_files, 'data file')} of "
-        f"{counted(summary.unreferenced_bytes, 'byte')}, {counted(summary.unreferenced_pieces, 'index page')}"
+        f"{counted(summary.unreferenced_bytes, 'byte')}, {counted(summary.unreferenced_index_pages, 'index page')}"
     )
     print(", ".join(f"{verdict.value}: {count:,}" for verdict, count in summary.found.items()))

@@ -143,7 +143,7 @@ def _kept_from(topic: Topic, partition: Partition, now_ms: int, load: Load) -> i
     offset = partition.start
     age_ms = config_value(topic, "retention.ms", int)
     if age_ms >= 0:
-        offset = first_kept(partition, load, lambda piece: now_ms - piece.max_timestamp_ms > age_ms)
+        offset = first_kept(partition, load, lambda part: now_ms - part.max_timestamp_ms > age_ms)
     limit = config_value(topic, "retention.bytes", int)
     if limit >= 0:
         offset = max(offset, first_kept(partition, load, _Excess(_size(partition, load) - limit)))
@@ -156,8 +156,8 @@ class _Excess:
     def __init__(self, size: int) -> None:
         self._size = size
 
-    def __call__(self, piece: IndexPage | IndexRow) -> bool:
-        size = _size_of(piece)
+    def __call__(self, part: IndexPage | IndexRow) -> bool:
+        size = _size_of(part)
         if self._size <= 0 or size > self._size:
             return False
         self._size -= size
@@ -224,16 +224,16 @@ def _size(partition: Partition, load: Load) -> int:
     """Bytes of the batches that are left of a partition."""
     size = 0
 
-    def count(piece: IndexPage | IndexRow) -> bool:
+    def count(part: IndexPage | IndexRow) -> bool:
         nonlocal size
-        size += _size_of(piece)
+        size += _size_of(part)
         return True
 
     stable = first_kept(partition, load, count)
     return size + sum(map(_size_of, partition.index.tail.since(stable)))
 
 
-def _size_of(piece: IndexPage | IndexRow) -> int:
-    if isinstance(piece, IndexPage):
-        return piece.bytes
-    return 0 if piece.batch is None else piece.batch.length
+def _size_of(part: IndexPage | IndexRow) -> int:
+    if isinstance(part, IndexPage):
+        return part.bytes
+    return 0 if part.batch is None else part.batch.length

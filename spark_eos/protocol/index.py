@@ -1,10 +1,9 @@
 """The index of a partition: its batches by offset. The older ones are in index pages, which need no memory.
 
 The newest rows are the *tail*, an append-only sequence that states share. From time to time the oldest of
-them are sealed into an *index page* (`spark_eos.protocol.rules.sealing`). Its name in stored records is `Piece`.
-The state keeps where a page begins and ends, how much is in it, and its checksum. The content can be dropped once it is
-stored; it is read again when a plan needs it. Many pages are sealed into one page of the next level, so a state holds
-O(log history) of them.
+them are sealed into an *index page* (`spark_eos.protocol.rules.sealing`). The state keeps where a page begins and ends,
+how much is in it, and its checksum. The content can be dropped once it is stored; it is read again when a plan needs
+it. Many pages are sealed into one page of the next level, so a state holds O(log history) of them.
 """
 
 from __future__ import annotations
@@ -126,7 +125,7 @@ class IndexPage:
         return hash(self.identity)
 
     def __repr__(self) -> str:
-        return f"Piece{self.identity!r}"
+        return f"IndexPage{self.identity!r}"
 
 
 PageContent: TypeAlias = "tuple[IndexRow, ...] | tuple[IndexPage, ...]"

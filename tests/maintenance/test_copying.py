@@ -66,7 +66,7 @@ def test_a_copy_has_the_state_and_the_records_and_nothing_else():
     assert newest_snapshot(copy.store) is not None
     assert MARK not in listed(copy, "")
     summary = verify(copy.store, lambda _: None)
-    assert (summary.unreferenced_files, summary.unreferenced_pieces) == (0, 0)
+    assert (summary.unreferenced_files, summary.unreferenced_index_pages) == (0, 0)
     assert verify(log.store, lambda _: None).unreferenced_files > 0
 
 

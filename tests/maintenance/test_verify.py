@@ -146,7 +146,7 @@ def test_a_sound_log(store, quick):
     assert (summary.records, summary.files, summary.partitions) == (43, 43, 1)
     assert summary.bytes == sum(info.size for info in store.list(paths.DATA))
     assert summary.snapshots == 2
-    assert (summary.unreferenced_files, summary.unreferenced_pieces) == (0, 0)
+    assert (summary.unreferenced_files, summary.unreferenced_index_pages) == (0, 0)
     assert everything(store) == before, "and nothing was changed"
 
 
@@ -156,7 +156,7 @@ def test_what_is_counted(store):
     empty = [info.name for info in store.list(paths.LOG) if not info.size]
     assert summary.retired == len(empty) > 20
     assert summary.entries + summary.retired == 45
-    assert summary.pieces == len(listed(store, paths.INDEX))
+    assert summary.index_pages == len(listed(store, paths.INDEX))
 
 
 def test_no_log(store):
@@ -183,7 +183,8 @@ def test_files_that_nobody_refers_to_are_counted(log, store):
         store.create(name, body)
     found, summary = look(store)
     assert found == []
-    assert (summary.unreferenced_files, summary.unreferenced_bytes, summary.unreferenced_pieces) == (2, 6, 1)
+    assert (summary.unreferenced_files, summary.unreferenced_bytes) == (2, 6)
+    assert summary.unreferenced_index_pages == 1
 
 
 @pytest.mark.usefixtures("whole")

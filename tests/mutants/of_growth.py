@@ -118,7 +118,7 @@ MUTANTS = (
         _OF_SEALING,
     ),
     Mutant(
-        "pieces-never-joined",
+        "pages-never-joined",
         _SEALING,
         "        if end - start < 2 * FAN_OUT:",
         "        if end - start > 0:",
@@ -168,7 +168,7 @@ MUTANTS = (
         _OF_SEALING,
     ),
     Mutant(
-        "pieces-told-by-their-offsets",
+        "pages-told-by-their-offsets",
         _PIECES,
         "repr([page.identity for page in pages])",
         "repr([(page.base_offset, page.next_offset) for page in pages])",
@@ -314,7 +314,7 @@ MUTANTS = (
     ),
     # -- snapshots --------------------------------------------------------------------------------------
     Mutant(
-        "snapshot-without-its-pieces",
+        "snapshot-without-its-pages",
         _SNAPSHOTS,
         "            self._pages.save(_pages(state))\n",
         "",
@@ -322,7 +322,7 @@ MUTANTS = (
         _OF_SNAPSHOTS,
     ),
     Mutant(
-        "snapshot-before-its-pieces",
+        "snapshot-before-its-pages",
         _SNAPSHOTS,
         "            self._pages.save(_pages(state))\n"
         "            with paused(when=len(state.partitions) > MANY):\n"
@@ -400,7 +400,7 @@ MUTANTS = (
         _OF_SNAPSHOTS,
     ),
     Mutant(
-        "pieces-stay-in-memory",
+        "pages-stay-in-memory",
         _SNAPSHOTS,
         "            self.stored = max(self.stored, state.seq)\n            forget(_pages(state))",
         "            self.stored = max(self.stored, state.seq)",

@@ -80,7 +80,7 @@ MUTANTS = (
         _OF_VACUUM,
     ),
     Mutant(
-        "pieces-of-the-newest-state-alone",
+        "pages-of-the-newest-state-alone",
         _VACUUM,
         "        for snapshot in snapshots:",
         "        for snapshot in ():",
@@ -274,8 +274,8 @@ MUTANTS = (
     Mutant(
         "retention-a-moment-early",
         _RETENTION,
-        "lambda piece: now_ms - piece.max_timestamp_ms > age_ms)",
-        "lambda piece: now_ms - piece.max_timestamp_ms >= age_ms)",
+        "lambda part: now_ms - part.max_timestamp_ms > age_ms)",
+        "lambda part: now_ms - part.max_timestamp_ms >= age_ms)",
         "records go that are just as old as they may be",
         _OF_RETENTION,
     ),

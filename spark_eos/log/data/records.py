@@ -208,7 +208,7 @@ def offset_for_time(
 ) -> tuple[int, int] | None:
     """Offset and timestamp (ms) of the first visible record that is not older than ``timestamp_ms``.
 
-    None if there is none (Kafka's offsetsForTimes). Pieces and batches that end before are passed over by what
+    None if there is none (Kafka's offsetsForTimes). Index pages and batches that end before are passed over by what
     the index says of them; only the batch that decides is read.
     """
     partition = partition_of(state, at)

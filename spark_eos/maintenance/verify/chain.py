@@ -12,7 +12,7 @@ from spark_eos.log.commit.gaps import listed_beyond
 from spark_eos.log.handle.unfinished import not_a_log
 from spark_eos.log.snapshots.derived import create_idempotent
 from spark_eos.log.snapshots.index_store import IndexPageStore
-from spark_eos.maintenance.verify.index_pages import PieceCheck
+from spark_eos.maintenance.verify.index_pages import IndexPageCheck
 from spark_eos.maintenance.verify.report import FindingCollector, Verdict
 from spark_eos.protocol.actions import CreateLog, Entry
 from spark_eos.protocol.encoding.entries import decode_entry
@@ -46,7 +46,7 @@ class Chain:
     """
 
     def __init__(
-        self, store: Store, pages: PieceCheck, notes: FindingCollector, *, repair: bool, quick: bool
+        self, store: Store, pages: IndexPageCheck, notes: FindingCollector, *, repair: bool, quick: bool
     ) -> None:
         self._store = store
         self._pages = pages

@@ -20,7 +20,7 @@ from spark_eos.log.data_place import data_place
 from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.log.topics import layout_of
 from spark_eos.maintenance.reachability import pins
-from spark_eos.maintenance.verify.index_pages import Mentioned, PieceCheck, newest_of
+from spark_eos.maintenance.verify.index_pages import IndexPageCheck, Mentioned, newest_of
 from spark_eos.maintenance.verify.report import FindingCollector, Verdict
 from spark_eos.protocol.actions.appends import staged_at
 from spark_eos.protocol.index import IndexRow, Kind
@@ -39,7 +39,7 @@ _NOT_READ = "its records were not read: run eoslog verify again when it can be o
 class DataCheck:
     """The data files of one state. ``quick``: whether they are there and as long as they should be, no more."""
 
-    def __init__(self, store: Store, pages: PieceCheck, notes: FindingCollector, *, quick: bool) -> None:
+    def __init__(self, store: Store, pages: IndexPageCheck, notes: FindingCollector, *, quick: bool) -> None:
         self._store = store
         self._pages = pages
         self._notes = notes
@@ -306,7 +306,7 @@ class DataCheck:
                 if begun > state.seq:
                     after[begun] = after.get(begun, 0) + 1
         for info in self._store.list(paths.INDEX):
-            summary.unreferenced_pieces += info.name not in self._pages.mentioned
+            summary.unreferenced_index_pages += info.name not in self._pages.mentioned
         # Where an entry could not be applied, it is named; what came after it says nothing more.
         if after and state.seq == summary.last_entry:
             self._begun_after_the_end(state, after)

@@ -50,7 +50,7 @@ def _hash(name: str) -> int:
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big")
 
 
-class PieceCheck:
+class IndexPageCheck:
     """The pages of one log. ``repair`` writes those again whose rows were replayed from entries."""
 
     def __init__(self, store: Store, notes: FindingCollector, *, repair: bool) -> None:
@@ -124,7 +124,7 @@ class PieceCheck:
     def _rows(
         self, state: State, key: PartitionKey, page: IndexPage, *, required: bool
     ) -> Iterator[IndexRow]:
-        self._notes.summary.pieces += 1
+        self._notes.summary.index_pages += 1
         name = paths.page(page)
         self.mentioned.add(name)
         content = page.content

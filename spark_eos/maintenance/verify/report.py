@@ -34,7 +34,7 @@ class Summary:
     retired: int = 0
     refused_requests: int = 0
     snapshots: int = 0
-    pieces: int = 0
+    index_pages: int = 0
     partitions: int = 0
     batches: int = 0
     records: int = 0
@@ -44,7 +44,7 @@ class Summary:
     """Of the files those whose content was not read: encrypted, without the keys for them, or hidden otherwise."""
     unreferenced_files: int = 0
     unreferenced_bytes: int = 0
-    unreferenced_pieces: int = 0
+    unreferenced_index_pages: int = 0
     last_entry: int = -1
     found: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
 

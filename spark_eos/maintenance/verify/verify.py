@@ -19,7 +19,7 @@ from spark_eos.log.time_travel import iso
 from spark_eos.log.timekeeping import MEND, is_ahead
 from spark_eos.maintenance.verify.chain import Chain
 from spark_eos.maintenance.verify.data import DataCheck
-from spark_eos.maintenance.verify.index_pages import PieceCheck
+from spark_eos.maintenance.verify.index_pages import IndexPageCheck
 from spark_eos.maintenance.verify.report import Finding, FindingCollector, Summary, Verdict
 from spark_eos.protocol.state import State
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
@@ -46,7 +46,7 @@ def verify(
     """
     store = url if isinstance(url, Store) else open_store(url, settings)
     notes = FindingCollector(found, progress)
-    pages = PieceCheck(store, notes, repair=repair)
+    pages = IndexPageCheck(store, notes, repair=repair)
     state = Chain(store, pages, notes, repair=repair, quick=quick).walk()
     _check_time(state, clock.now_ms(), notes)
     DataCheck(data_place(state).of(store), pages, notes, quick=quick).check(state)

@@ -37,7 +37,7 @@ def delete_rejected_files(log: Log, topics: Topics, files: tuple[StagedFile, ...
     """Delete what a commit that was refused for certain had staged.
 
     Only what no partition refers to: the same messages may have been committed once before. What was staged
-    before the last boundary, and so may be in a sealed piece, is left to `eoslog vacuum`.
+    before the last boundary, and so may be in a sealed index page, is left to `eoslog vacuum`.
     """
     try:
         state = log.follow()

@@ -72,7 +72,7 @@ def test_a_backup_is_restored_as_the_log_was():
     assert values(back) == [*range(26)]
     assert MARK not in listed(back, "")
     summary = verify(back.store, lambda _: None)
-    assert (summary.unreferenced_files, summary.unreferenced_pieces) == (0, 0)
+    assert (summary.unreferenced_files, summary.unreferenced_index_pages) == (0, 0)
     append(back, 200)
     assert values(back) == [*range(26), 200]
     assert [one.name for one in list_backups(repository)] == ["monday"]
