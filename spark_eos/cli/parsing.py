@@ -112,7 +112,7 @@ class Command(TyperCommand):
             if name.startswith("--") and name not in options:
                 if name in _SERVERS:
                     ctx.fail(f"No such option {name!r}: there are no servers, the argument URL names the log")
-                if name[2:].upper() in arguments:
+                if name[2:].upper() in (argument.strip("[.]") for argument in arguments):
                     ctx.fail(
                         f"No such option {name!r}: it is an argument here: "
                         f"{ctx.command_path} {' '.join(arguments)}"

@@ -83,6 +83,8 @@ def test_a_command_that_there_is_not(url, capsys, command, hint):
         ("consume LOG --topic=orders", "'--topic': it is an argument here: eoslog consume URL TOPIC"),
         ("produce --url LOG orders", "'--url': it is an argument here: eoslog produce URL TOPIC"),
         ("topics create --topic t LOG", "'--topic': it is an argument here: eoslog topics create URL TOPIC"),
+        ("topics delete LOG --topic t", "'--topic': it is an argument here: eoslog topics delete URL TOPIC..."),
+        ("describe LOG --topic orders", "'--topic': it is an argument here: eoslog describe URL [TOPIC]..."),
         ("consume --bootstrap-server k:9092 --topic orders", "there are no servers, the argument URL names the log"),
         ("topics list LOG --bootstrap-server=k:9092", "'--bootstrap-server': there are no servers"),
         ("topics --bootstrap-server k:9092 LOG", "'--bootstrap-server': there are no servers"),
