@@ -288,7 +288,7 @@ WRITES = {
     "a partition that is not there": (
         [VALUE, "CAST(id + 1 AS INT) AS partition"],
         {"topic": "flights"},
-        ["topic 'flights': there is no partition 5", "0 to 1"],
+        ["topic 'flights': there is no partition 5", "0 to 1", "leave that column out"],
     ),
     "a negative partition": (
         [VALUE, "-1 AS partition"],

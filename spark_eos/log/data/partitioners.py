@@ -50,7 +50,10 @@ def explicit(column: pa.Array | pa.ChunkedArray, partitions: int) -> npt.NDArray
     bounds = pc.min_max(column)
     for bound in (bounds["min"].as_py(), bounds["max"].as_py()):
         if bound is not None and not 0 <= bound < partitions:
-            raise InvalidRecordError(_no_such_partition(bound, partitions))
+            raise InvalidRecordError(
+                f"{_no_such_partition(bound, partitions)}. The column of partitions names it: leave that column out "
+                "and rows go by their key, or give the topic more partitions"
+            )
     filled = column.cast(pa.int32()).fill_null(-1) if column.null_count else column.cast(pa.int32())
     numbers: npt.NDArray[np.int32] = filled.to_numpy()
     return numbers
