@@ -126,8 +126,6 @@ def backlog(pages: PageSums, tail: RowSums, start: int, stop: int, first_ms: int
     ``first_ms`` is the time of the first record, if ``start`` is in a page and the caller knows it. Else it is
     estimated.
     """
-    if start >= stop:
-        return NOTHING
     if pages.find(start) == len(pages.pages):
         return tail.between(start, stop)
     records, size = pages.since(start)

@@ -117,6 +117,10 @@ def test_behind_two_dashes_no_option_is_refused(url, capsys):
     assert "no topic '--topic'" in said(capsys, "consume LOG -- --topic", url, 1)
 
 
+def test_a_dash_alone_is_a_value(url, capsys):
+    assert "knows no group '-'" in said(capsys, "groups describe LOG --group -", url, 1)
+
+
 @pytest.mark.parametrize(
     ("command", "hint"),
     [

@@ -28,6 +28,7 @@ from spark_eos.errors import (
     StoreFullError,
 )
 from spark_eos.log.data import arrow_file
+from spark_eos.log.data import writer as writing
 from spark_eos.log.data.layout import Layout
 from spark_eos.log.data.reader import decode_batch, read_batch
 from spark_eos.log.data.writer import BATCH_OVERHEAD_BYTES, SegmentWriter
@@ -225,6 +226,19 @@ def test_nothing_is_written_before_the_buffer_is_full(store):
         assert segment._file is not None
         (entry,) = segment.finish()
     assert [batch.count for batch in entry.batches] == [3, 1]
+
+
+def test_large_appends_wait_for_one_another_only_beside_small_ones(store, monkeypatch):
+    """A batch of its own size gains nothing by waiting; small ones become larger."""
+    monkeypatch.setattr(writing, "RUN_BYTES", 10_000 + 2 * BATCH_OVERHEAD_BYTES)
+    monkeypatch.setattr(writing, "LARGE_BATCH_BYTES", 4000)
+    large, small = (pa.table({"value": ["x" * size]}) for size in (5000, 1))
+    for first, is_written in ((large, True), (small, False)):
+        with writer(store, partitions=2) as segment:
+            segment.append(first, 0)
+            for _ in range(2):
+                segment.append(large, 0)
+            assert (segment._file is not None) is is_written
 
 
 def test_one_large_append_is_flushed_in_pages(store):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from io import BytesIO
 from typing import NamedTuple
 
+import pytest
 from fastavro import schemaless_reader, schemaless_writer
 from immutables import Map
 
@@ -95,6 +96,13 @@ def test_what_came_later_has_its_default_in_what_an_older_version_wrote():
 
 def test_a_version_that_brings_nothing_makes_no_schema():
     assert [*versions(record_of(Inner, name=STRING, late=since(5, array_of(STRING))))] == [1, 5]
+
+
+def test_a_name_is_of_one_schema():
+    """Readers would take the second one for the first."""
+    shape = record_of(Inner, name=record_of(Inner, name=STRING))
+    with pytest.raises(ValueError, match="two schemas have the name Inner"):
+        versions(shape)
 
 
 def test_all_of_the_state_is_in_a_snapshot():

@@ -182,7 +182,6 @@ class MemberTransactions(TwoPhaseTransactions):
         if producer is not None and producer.follows == decider:
             self._learn(follow(log.commit, producer, decider, commit=commit))
         self._token = None
-        self._last = self._number
         self._finish()
 
     def note_followers(self) -> None:

@@ -19,7 +19,7 @@ from spark_eos.errors import (
 )
 from spark_eos.extensions.distributed.token import TransactionToken
 from spark_eos.log.log import Log
-from spark_eos.log.time_travel import earliest, replay, state_at
+from spark_eos.log.time_travel import replay, state_before
 from spark_eos.protocol.actions import AppendBatches, EndTransaction
 from spark_eos.protocol.rules.apply import Accepted, apply
 from spark_eos.protocol.state import State, TransactionState
@@ -99,8 +99,8 @@ def ended(log: Log, token: TransactionToken) -> Ended | None:
     It reads all of them, and so is asked only after another process has gone on meanwhile.
     """
     try:
-        oldest, end = earliest(log), log.follow().seq
-        start = oldest if token.began_seq <= oldest.seq else state_at(log, token.began_seq)
+        end = log.follow().seq
+        start = state_before(log, token.began_seq + 1)
         is_whole = start.seq <= token.began_seq
         for step in replay(log, start, end):
             state = step.before

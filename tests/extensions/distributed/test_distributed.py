@@ -42,6 +42,7 @@ from spark_eos.log.clock import Retry
 from spark_eos.log.data.planner import end_offset, plan
 from spark_eos.log.data.records import read
 from spark_eos.log.log import Log
+from spark_eos.log.time_travel import earliest
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.protocol.actions import RaiseStagingFloor
 from spark_eos.protocol.actions.appends import staged_at
@@ -355,6 +356,24 @@ def test_a_commit_before_a_newer_transaction_whose_entry_is_retired_is_not_said_
     assert again.outcome() == "unknown"
     with pytest.raises(CommitOutcomeLostError, match="can no longer be found out"):
         again.commit([receipt])
+
+
+def test_a_commit_before_a_newer_transaction_is_found_though_its_begin_is_retired(store):
+    log = Log.create(store, snapshot_interval=4, config=RETIRED_AT_ONCE)
+    log.ensure_topic("t")
+    log.does_maintenance = False
+    transaction = begin(log)
+    receipt = staged(log, transaction, 0, "a")
+    for _ in range(12):
+        Admin(log).create_topic(f"{log.state.seq}")
+    log.maintenance.snapshot()
+    while log.maintenance.retire(log.state, 100):
+        pass
+    assert earliest(log).seq > transaction.token.began_seq
+    transaction.commit([receipt])
+    begin(log)
+    again = DistributedTransaction.resume(transaction.token, url=another(log))
+    assert again.commit([receipt]) == (receipt,)
 
 
 def test_an_abort_in_doubt_is_repeated(log, store):

@@ -342,6 +342,8 @@ def test_who_writes_alone_hears_that_others_wait(machine, store):
     StoredHints(store).write(Hint("a", beat=2))
     winner.time += 3
     assert winner.leader_token()
+    StoredHints(store).write(Hint("a", beat=3))
+    assert not winner.leader_token(), "it does not look at every call"
 
 
 def test_a_leader_without_commits_leads_no_more():

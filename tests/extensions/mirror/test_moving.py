@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +19,8 @@ from spark_eos.extensions.mirror.moving.checkpoint import (
     stands_at,
     starting_offsets,
 )
+from spark_eos.extensions.mirror.moving.checks import groups_left, wait
+from spark_eos.extensions.mirror.moving.kafka_state import End
 from spark_eos.extensions.mirror.moving.spark_files import SparkFiles
 from spark_eos.extensions.mirror.targets import Target, prepare
 from spark_eos.log.log import Log
@@ -129,6 +132,31 @@ def test_records_of_an_open_transaction_count(url, log):
     producer.abort_transaction()
     assert translated(log, 2).left_out is None
     producer.close()
+
+
+# -- What is left --------------------------------------------------------------------------------------------------
+
+
+def test_what_kafka_has_is_waited_for(log, monkeypatch):
+    mirror(log, 0)
+    kafka = SimpleNamespace(partitions_of=lambda _: [("k", 0)], ends=lambda _: {("k", 0): End(2, 2)})
+    with pytest.raises(KafkaTimeoutError, match="k-0 is mirrored up to offset 1, and ends at 2 in Kafka"):
+        wait(log, kafka, "m", [], 0)
+    monkeypatch.setattr(type(log.clock), "sleep", lambda *_: mirror(log, 1))
+    assert wait(log, kafka, "m", [], 60) == 1
+
+
+def test_groups_that_have_moved_are_not_left(log):
+    mirror(log, 0, 1)
+    committed = {name: {("k", 0): (1, "")} for name in ("moved", "late", "reading")}
+    list(translate(log, "m", {name: committed[name] for name in ("moved", "reading")}))
+    kafka = SimpleNamespace(
+        group_offsets=lambda _: committed, members=lambda group: 2 if group == "reading" else 0
+    )
+    assert groups_left(log, kafka, "m", "") == [
+        "group late has not moved (k-0): eoslog mirror group",
+        "group reading has 2 members in Kafka: it reads there",
+    ]
 
 
 # -- Spark's checkpoint ----------------------------------------------------------------------------------------------

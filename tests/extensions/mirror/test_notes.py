@@ -8,6 +8,7 @@ import pytest
 
 from spark_eos import Admin, Producer
 from spark_eos.errors import (
+    ConfigError,
     CorruptRecordError,
     InvalidRequestError,
     ObjectNotFoundError,
@@ -113,6 +114,23 @@ def test_a_second_mirror_that_reverses_the_same_one_makes_no_topic(log):
     with pytest.raises(InvalidRequestError, match="mirror out 'out' has taken over from mirror in 'in'"):
         Opening(log, kafka, OutOptions("second", reverses="in")).open(None)
     assert created == []
+
+
+def test_a_mirror_goes_on_as_it_was_begun(log):
+    """Or the records that it brings back would be sent a second time. Other mirrors are not asked."""
+    noted(log, Note("plain", "cluster", "positions"))
+    noted(log, Note("back", "cluster", "positions", "in"))
+    kafka = SimpleNamespace(cluster_id=lambda: "another", address="kafka:9092")
+    for name, reverses, begun in (
+        ("plain", "others", "without --reverse"),
+        ("back", None, "with --reverse in"),
+        ("back", "others", "with --reverse in"),
+    ):
+        with pytest.raises(ConfigError, match=f"mirror out '{name}' was begun {begun}: start it so"):
+            Opening(log, kafka, OutOptions(name, reverses=reverses)).open(None)
+    for name, reverses in (("plain", None), ("back", "in")):
+        with pytest.raises(InvalidRequestError, match="sends to the Kafka cluster cluster"):
+            Opening(log, kafka, OutOptions(name, reverses=reverses)).open(None)
 
 
 def test_positions_are_read_as_they_were_written():

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_eos.errors import ConfigError, SchemaMismatchError
+from spark_eos.extensions.tables.iceberg import cleanup
 from spark_eos.extensions.tables.tables import Tables
 from tests.extensions.tables.iceberg_reads import rows_of
 from tests.extensions.tables.world import World, in_order
@@ -98,6 +99,15 @@ def test_columns_change_and_older_versions_stay_readable(world):
         [*places, "id", "name"],
     ]
     assert rows(world, "orders", world.tables.versions("p")[2].version)["name"].null_count == 0
+
+
+def test_versions_past_their_retention_are_forgotten(world, monkeypatch):
+    monkeypatch.setattr(cleanup, "MIN_EXPIRED", 1)
+    create(world, topics=["orders"], retention_ms=0)
+    for _ in range(2):
+        world.write(1, ["orders"])
+        world.tables.publish("p")
+    assert same(world) == 1
 
 
 def test_a_damaged_table_is_published_again(world, tmp_path):

@@ -271,6 +271,11 @@ def test_too_many_browsers_are_refused(page, monkeypatch):
     assert page.get("/events").status_code == 503
 
 
+@pytest.mark.parametrize("number", ["1", "one", "-1", "", "\u0660", "9" * 5000])
+def test_there_is_no_stream_of_another_log(page, number):
+    assert page.get("/events", params={"log": number}).status_code == 404
+
+
 # -- What it shows ------------------------------------------------------------------------------------------
 
 
