@@ -25,6 +25,7 @@ from spark_eos.log.clock import Retry
 from spark_eos.log.commit.closing import close_after
 from spark_eos.log.data.planner import plan
 from spark_eos.log.log import Log
+from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.protocol.actions import (
     AlterLog,
@@ -149,6 +150,19 @@ def test_what_is_sealed_is_dropped_from_memory_and_read_again(log, store):
     store.journal.clear()
     assert values(log) == [*range(40)]
     assert store.count("read", f"{paths.INDEX}*") == 0, "a second time from memory"
+
+
+def test_of_pages_those_that_were_read_last_stay_in_memory(log, store):
+    append(log, *range(40))
+    first, second = log.state.partitions[log.topic("t").topic_id, 0].index.pages[:2]
+    pages = IndexPageStore(store, cached_rows=1)
+    for page in (first, second):
+        pages.load(page)
+    store.journal.clear()
+    pages.load(second)
+    assert store.count("read") == 0
+    pages.load(first)
+    assert store.count("read") == 1
 
 
 def test_a_log_is_opened_from_its_snapshot(log, store):

@@ -30,7 +30,7 @@ class Snapshots:
         names = (paths.snapshot_seq(info.name) for info in log.store.list(paths.SNAPSHOTS))
         seqs = [seq for seq in names if seq is not None]
         newest = max(seqs, default=0)
-        if self._made_ms is None or newest != self._seq:
+        if newest != self._seq:
             self._seq, self._made_ms = newest, _time_of(log, newest, state)
         if self._horizon is None:
             self._horizon = Horizon(log.store)
