@@ -17,6 +17,7 @@ from spark_eos.storage import PosixStore
 from tests import starting
 from tests.cli.console import Listing
 from tests.expiration import no_expiration
+from tests.monitoring.micro_batches import micro_batch
 from tests.needing import needs
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -88,6 +89,14 @@ def test_totals_and_filters(url, capsys):
     assert "no group, Spark query or publication reads topic 'u'" in run(capsys, url, "--topic", "u")
     assert main(["lag", url, "--group", "quick", "--topic", "u"]) == 1, "the topic of another group"
     assert "'quick': nothing of topic 'u' is read by that" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["copy", "readers"], ids=["by its id", "by its group"])
+def test_a_query_is_found(url, capsys, name):
+    micro_batch(Log.open(url), "t", 4, group="readers")
+    assert [row[:7] for row in rows(capsys, url, "--group", name)[1:]] == [
+        ["query", "copy", "t", "0", "4", "10", "6"]
+    ]
 
 
 def test_what_is_not_known_is_not_0(url, capsys):

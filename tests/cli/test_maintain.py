@@ -14,7 +14,9 @@ import pytest
 
 from spark_eos import Admin, Producer, TopicPartition
 from spark_eos.cli.command import main
+from spark_eos.errors import NotALogError
 from spark_eos.log.log import Log
+from spark_eos.maintenance.rolling import TAIL_ROWS
 from spark_eos.maintenance.steps import STEPS
 from spark_eos.protocol.actions import AlterTopic
 from verification.retiring import RETIRED_AT_ONCE
@@ -103,6 +105,19 @@ def test_a_step_that_fails_is_told(log, capsys):
 def test_no_log(log_url, capsys):
     for command in ("maintain", "vacuum"):
         assert "is not a log" in run(capsys, command, log_url, code=1).err
+
+
+@pytest.mark.parametrize("watch", [False, True])
+def test_a_few_new_batches_are_rolled_once_and_not_all_the_time(log, capsys, monkeypatch, watch):
+    with Producer(log) as producer:
+        for number in range(TAIL_ROWS):
+            producer.send("t", b"%d" % number)
+            producer.flush()
+    ends = NotALogError("a pass is enough")
+    monkeypatch.setattr("spark_eos.cli.maintain.sleep", lambda *_: (_ for _ in ()).throw(ends))
+    more = ("--watch", "60") if watch else ()
+    out = run(capsys, "maintain", log.url, "--only", "roll", *more, code=int(watch)).out
+    assert out == f"roll       {'nothing to do' if watch else 'rewrote 1 stretch'}\n"
 
 
 @pytest.mark.deep("SIGTERM")

@@ -389,6 +389,9 @@ def test_a_log_that_was_idle_expires_by_a_day_at_most(store, clock):
     used(log)
     clock.now += 10 * 86_400
     again = Log.open(store, skewed(clock, 0))
+    for trust, things in ((False, "1 thing"), (True, "3 things")):
+        (done,) = Maintainer(again, only=["expire"], dry_run=True, trust_clock=trust).run()
+        assert done.text == f"would end {things} past their time"
     assert Admin(again).expire().transactional_ids == []
     assert Admin(again).expire(trust_clock=True).transactional_ids == ["app"]
 
