@@ -134,7 +134,6 @@ class ConsumerAssignment(ConsumerBase):
             self._by_hand = False
             self._all_of = None
             self._assigned.clear()
-            self._ahead.give_back()
 
     @one_at_a_time
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
