@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import spark_eos
-from spark_eos import Admin, Producer
+from spark_eos import Admin, Producer, TopicPartition
 from spark_eos.cli.command import main
 
 
@@ -204,6 +204,18 @@ def test_the_newest_record_with_control_batches(log_url, run):
         producer.send("t", b"x", timestamp_ms=at)
         producer.commit_transaction()
     assert run("get-offsets", log_url, "--time", "-3") == "t:0:2\n"
+
+
+def test_the_newest_record_that_is_left(log_url, run):
+    """The index has the largest timestamp of a whole batch, also where the batch has lost its beginning."""
+    Admin(log_url).create_topic("t")
+    with Producer(log_url) as producer:
+        for at in (9_000, 1_000, 5_000, 7_000, 7_000, 2_000):
+            producer.send("t", b"x", timestamp_ms=at)
+    assert run("get-offsets", log_url, "--time", "-3") == "t:0:0\n"
+    for start, newest in ((1, "3"), (4, "4"), (5, "5"), (6, "")):
+        Admin(log_url).delete_records({TopicPartition("t", 0): start})
+        assert run("get-offsets", log_url, "--time", "-3") == f"t:0:{newest}\n"
 
 
 @pytest.mark.parametrize(

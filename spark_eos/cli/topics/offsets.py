@@ -14,7 +14,7 @@ from spark_eos.cli.parsing import Command
 from spark_eos.cli.usage.completion import topic_names
 from spark_eos.config.isolation import Isolation
 from spark_eos.errors import UnknownTopicOrPartitionError
-from spark_eos.protocol.types import TopicPartition
+from spark_eos.protocol.types import EARLIEST_MS, TopicPartition
 
 if TYPE_CHECKING:
     from spark_eos.log.log import Log
@@ -188,16 +188,23 @@ def _newest(log: Log, state: State, at: TopicPartition) -> int | None:
     """The first record with the largest timestamp.
 
     Index pages and rows say which timestamp is the largest that their records can have. The search begins at the latest
-    of these timestamps that a record has; few records are later.
+    of these timestamps that a record has. A later record is left of a batch that has lost its own latest one.
     """
     index = state.partitions[state.topics[at.topic].topic_id, at.partition].index
     times = {page.max_timestamp_ms for page in index.pages} | {
         row.max_timestamp_ms for row in index.tail.rows(0)
     }
-    for begin in sorted(times, reverse=True):
-        record = log.offset_for_time(at, begin, Isolation.READ_UNCOMMITTED)
-        if record is not None:
-            while (later := log.offset_for_time(at, record[1] + 1, Isolation.READ_UNCOMMITTED)) is not None:
-                record = later
-            return record[0]
-    return None
+    newest, high = None, max(times, default=EARLIEST_MS)
+    for time_ms in sorted({EARLIEST_MS, *times}, reverse=True):
+        newest = log.offset_for_time(at, time_ms, Isolation.READ_UNCOMMITTED)
+        if newest is not None:
+            break
+        high = time_ms - 1
+    while newest is not None and newest[1] < high:
+        middle = (newest[1] + high + 1) // 2
+        later = log.offset_for_time(at, middle, Isolation.READ_UNCOMMITTED)
+        if later is None:
+            high = middle - 1
+        else:
+            newest = later
+    return None if newest is None else newest[0]
