@@ -26,6 +26,7 @@ from spark_eos.monitoring.troubles.of_state import LogView, troubles_of
 from spark_eos.monitoring.troubles.trouble import LOG
 from spark_eos.protocol.actions import (
     JoinGroup,
+    LeaveGroup,
     RaiseStagingFloor,
 )
 from spark_eos.protocol.rules.notes import BACKUP, SOUND, VERIFY, note_actions, noted_ms
@@ -366,6 +367,20 @@ def test_a_member_without_any_sign(log, clock):
     (one,) = look(log, clock).troubles
     assert (one.level, one.name) == ("note", "silent member")
     assert "'m', none is in the store" in one.text
+
+
+def test_a_member_that_leaves_while_it_is_looked_for(log, clock, monkeypatch):
+    log.commit(lambda _: (JoinGroup("g", "m", ("orders",), ("range",), 45_000),))
+    clock.now += 91
+    state, read = log.state, log.store.read
+
+    def leaves(name, *place):
+        if name == heartbeat_name("g", "m") and log.state is state:
+            log.commit(lambda _: (LeaveGroup("g", ("m",)),))
+        return read(name, *place)
+
+    monkeypatch.setattr(log.store, "read", leaves)
+    assert members.silent_members(log, state, clock.now_ms()) == []
 
 
 def test_of_many_members_those_that_are_silent_are_removed(log, clock):

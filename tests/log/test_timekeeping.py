@@ -377,9 +377,10 @@ def test_time_travel_over_snapshots_of_the_stretch_that_was_ahead(store, clock):
         assert [entry_at_time(log, time_ms), entry_at_time(log, time_ms + 1)] == [seq, seq]
 
 
-def test_who_sets_the_time_back_on_a_machine_that_is_wrong_is_told(ahead):
+@pytest.mark.parametrize("by_s", [YEARS_S, -YEARS_S], ids=["ahead", "behind"])
+def test_who_sets_the_time_back_on_a_machine_that_is_wrong_is_told(ahead, by_s):
     log, _ = ahead
-    wrong = Log.open(log.url, Off(YEARS_S))
+    wrong = Log.open(log.url, Off(by_s))
     with pytest.raises(InvalidRequestError, match="one of them is wrong"):
         Admin(wrong).mend_clock()
 

@@ -9,7 +9,7 @@ import pytest
 
 from spark_eos import Producer
 from spark_eos.cli.command import main
-from spark_eos.errors import CheckpointMismatchError, ConfigError, KafkaTimeoutError
+from spark_eos.errors import CheckpointMismatchError, ConfigError, IllegalStateError, KafkaTimeoutError
 from spark_eos.extensions.mirror.groups import maps_of, passed_over, translate, translations
 from spark_eos.extensions.mirror.kafka_source import SourceTopic
 from spark_eos.extensions.mirror.moving.checkpoint import (
@@ -20,6 +20,7 @@ from spark_eos.extensions.mirror.moving.checkpoint import (
     starting_offsets,
 )
 from spark_eos.extensions.mirror.moving.checks import groups_left, wait
+from spark_eos.extensions.mirror.moving.group import move_group
 from spark_eos.extensions.mirror.moving.kafka_state import End
 from spark_eos.extensions.mirror.moving.spark_files import SparkFiles
 from spark_eos.extensions.mirror.targets import Target, prepare
@@ -157,6 +158,30 @@ def test_groups_that_have_moved_are_not_left(log):
         "group late has not moved (k-0): eoslog mirror group",
         "group reading has 2 members in Kafka: it reads there",
     ]
+
+
+class OnKafka:
+    """A group without members in Kafka; ``offsets`` are those that it has committed there, look by look."""
+
+    def __init__(self, *offsets):
+        self._offsets = iter(offsets)
+
+    def partitions_of(self, _):
+        return [("k", 0)]
+
+    def members(self, _):
+        return 0
+
+    def offsets_of(self, _):
+        return {("k", 0): (next(self._offsets), "")}
+
+
+def test_a_group_that_reads_on_in_kafka_has_not_moved(log):
+    mirror(log, 0, 1, 2)
+    with pytest.raises(IllegalStateError, match="committed offsets in Kafka while it moved"):
+        move_group(log, OnKafka(2, 3), "m", "g", timeout_s=0)
+    (moved,) = move_group(log, OnKafka(3, 3), "m", "g", timeout_s=0)
+    assert moved.committed == log.follow().offset_of("g", "t", 0).offset == 3
 
 
 # -- Spark's checkpoint ----------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from spark_eos.extensions.mirror.positions import (
     MirroredPartition,
     Position,
     last_batch,
+    map_topic,
     position_of,
     positions,
 )
@@ -428,3 +429,9 @@ def test_the_log_names_the_mirror_of_a_batch(log):
     assert query_commits(log.state)[0].timestamp_ms is None
     assert query_commits(log.state)[1].timestamp_ms <= last_ms
     assert not any(one.reads_here for one in query_commits(log.state))
+
+
+def test_each_topic_of_each_mirror_has_a_map_of_its_own():
+    """Names have dots, too, and '.' and '_' are the same in names of Kafka's metrics."""
+    pairs = (("a.b", "c"), ("a", "b.c"), ("a_b", "c"), ("a", "b_c"), ("a-b", "c"), ("a", "b-c"))
+    assert len({map_topic(mirror, topic) for mirror, topic in pairs}) == len(pairs)

@@ -179,6 +179,26 @@ def test_a_publisher_of_a_dropped_publication_does_not_write_for_the_next_one(wo
     assert rows_of(str(two / "events")).num_rows == 0
 
 
+def test_what_another_publication_has_published_is_no_version_of_this_one(world, tmp_path):
+    """Tables with copies stay when a publication is dropped."""
+    for name in ("first", "second"):
+        world.tables.create(name, ["orders"], mode="copied", location=str(tmp_path / "lake"))
+        assert world.tables.versions(name) == []
+        if name == "first":
+            world.tables.publish(name)
+            assert len(world.tables.versions(name)) == 1
+            world.tables.drop(name)
+
+
+def test_a_publication_that_fails_stops_no_other_one(world, tmp_path):
+    world.tables.create("a", ["orders"], mode="copied", location=str(tmp_path / "lake"))
+    world.tables.create("b", ["events"])
+    another_programs_table(tmp_path / "lake" / "orders")
+    with pytest.raises(ConfigError, match="orders"):
+        Publications(world.log).run(tell=print)
+    assert world.log.follow().publications["b"].published is not None
+
+
 # -- Looks -------------------------------------------------------------------------------------------------
 
 
