@@ -19,6 +19,8 @@ from spark_eos.errors import (
     TopicExistsError,
     UnknownTopicOrPartitionError,
 )
+from spark_eos.storage import MemoryStore
+from tests.maintenance.world import created
 
 T0 = TopicPartition("t", 0)
 NAMES = (f"memory://admin-{number}" for number in itertools.count())
@@ -243,3 +245,15 @@ def test_resetting_does_not_create_a_log_either(tmp_path):
 def test_an_offset_spec_that_is_none(admin, spec):
     with pytest.raises(InvalidRequestError, match=r"^t-0: .* is no time in milliseconds, and neither"):
         admin.list_offsets({T0: spec})
+
+
+def test_records_before_a_transaction_that_has_timed_out_are_deleted():
+    log = created(MemoryStore())
+    dead = Producer(log, {"transactional.id": "dead", "transaction.timeout.ms": 1000})
+    dead.init_transactions()
+    dead.begin_transaction()
+    dead.send("t", b"x")
+    dead.flush()
+    assert log.expire_overdue() == (), "it is watched from now on"
+    log.clock.now += 3600
+    assert Admin(log).delete_records({T0: -1}) == {T0: 2}, "the record, and the control batch that ends it"

@@ -182,8 +182,7 @@ class TopicAdmin(AdminBase):
             The log has no such topic.
         """
         log = self._log()
-        log.follow()
-        state = log.end_overdue()  # A topic with an open transaction is not deleted.
+        state = log.follow()
         action = DeleteTopic(name, topic_of(state, name, log.url).topic_id)
         log.commit(lambda _state: (action,), writer=WRITER)
 
