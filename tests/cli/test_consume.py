@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -17,6 +18,7 @@ from spark_eos.cli.console.consume import _Reading
 from spark_eos.cli.console.interrupts import Interrupted, Interrupts
 from spark_eos.cli.console.rendering import shown_on_terminal
 from spark_eos.log.log import Log
+from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
 from tests.cli.console import Here, eoslog
 from tests.cli.test_produce import start, wait_for
 
@@ -196,8 +198,8 @@ def test_it_follows_until_a_signal_comes(url, number):
 
 
 def test_it_takes_partitions_that_are_new_while_others_give_records(url):
-    """Looking only when nothing comes would wait for the end of the others' records."""
-    with Consumer(url, {"auto.offset.reset": "earliest"}) as consumer, Producer(url) as producer:
+    """Looking only when nothing comes would wait for the end of the others' records. No setting says where to begin."""
+    with Consumer(url, {"auto.offset.reset": "none"}) as consumer, Producer(url) as producer:
         polled, given = consumer.poll_arrow, []
 
         def poll(wait_ms, limit):
@@ -272,6 +274,31 @@ def test_it_waits_for_records_that_come_in_time(url):
     with Producer(url) as producer:
         producer.send("t", b"new", partition=0)
     assert process.communicate()[0] == b"new\n"  # fmt: skip
+
+
+def test_the_timeout_begins_again_with_each_record(url, here, monkeypatch):
+    now, records = 0.0, [b"5", None, b"6", None, b"7"]
+
+    def poll(consumer, _, limit):
+        nonlocal now
+        now += 0.6
+        if records and (value := records.pop(0)) is not None:
+            with Producer(url) as producer:
+                producer.send("t", value, partition=0)
+        return poll_arrow(consumer, 0, limit)
+
+    poll_arrow = Consumer.poll_arrow
+    monkeypatch.setattr(Consumer, "poll_arrow", poll)
+    monkeypatch.setattr("spark_eos.cli.console.consume.time", SimpleNamespace(monotonic=lambda: now))
+    place = ("--partition", "0", "--offset", "5")
+    assert here.consume(url, "t", *place, "--timeout-ms", "1000") == b"5\n6\n7\n"
+
+
+def test_maintenance_is_left_to_others(url, here, monkeypatch):
+    shares = []
+    monkeypatch.setattr(BackgroundMaintenance, "run_slice", lambda _, state: shares.append(state.seq))
+    assert here.consume(url, "t", "--group", "g").count(b"\n") == 6
+    assert shares == []
 
 
 @pytest.mark.parametrize("command", ["consume {} t", "topics {}"])
