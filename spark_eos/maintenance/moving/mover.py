@@ -240,7 +240,9 @@ class DataMover:
         """Copy what the newest state refers to, or a newer one where parts have been removed since."""
         missed: set[str] = set()
         while True:
-            state, _ = self._old_place(at)
+            state, before = self._old_place(at)
+            if before.copied_at >= 0:
+                return
             try:
                 self._copy_files(state, at)
             except ObjectNotFoundError as error:

@@ -147,8 +147,7 @@ def endpoint_of(location: Location, settings: Settings) -> str | None:
 def static_options(location: Location, settings: Settings) -> dict[str, str]:
     """What `connect` tells its library of the place and of who asks, as texts, for a client of another library.
 
-    What is not given, that client looks for in the environment and the machine, as the library does. Names that it does
-    not know it passes over.
+    What is not given, that client looks for in the environment and the machine, as the library does.
     """
     library = _library(location)
     make = {"s3": _s3, "adls": _azure, "gcs": _gcs}[location.cloud]
@@ -157,7 +156,7 @@ def static_options(location: Location, settings: Settings) -> dict[str, str]:
     return {
         _OTHER_NAMES.get(name, name): str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in options.items()
-        if value is not None
+        if value is not None and name not in _OWN_NAMES
     }
 
 
@@ -171,6 +170,7 @@ _OTHER_NAMES = {
     "base_url": "google_base_url",
     "service_account": "google_service_account",
 }
+_OWN_NAMES = frozenset({"disable_bulk_delete", "expires_at", "credential_type"})
 
 _process: list[int] = []
 """The process that has used the library."""

@@ -45,6 +45,7 @@ from spark_eos.extensions.value_formats.avro.types import (
     Primitive,
     Record,
     RecordField,
+    Recursion,
     Union,
     describe,
 )
@@ -105,6 +106,8 @@ def _resolve(writer: AvroType, reader: AvroType, path: str) -> Decoder:
             fields = [pa.field("key", pa.string()), pa.field("value", type_.item_type)]
             entry = RecordDecoder(path, [(key, 0), (value, 1)], {}, fields)
             return MapDecoder(path, entry, type_, 1 + least_bytes(written))
+        case _, Recursion() | Recursion(), _:
+            arrow_type(reader if isinstance(reader, Recursion) else writer, path)
     raise SchemaMismatchError(_no_match(writer, reader, path))
 
 
