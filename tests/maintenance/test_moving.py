@@ -116,6 +116,19 @@ def test_there_and_on_and_back(url: str, tmp_path: Path) -> None:
     assert move(there) == Moved(Log.open(there).data_location, 0, 0, 0), "it is there already"
 
 
+def test_a_dry_run_says_what_would_be_copied(url: str, tmp_path: Path) -> None:
+    size = sum(info.size for info in PosixStore(tmp_path / "log").list("data/"))
+    planned = Moved(str(tmp_path / "a"), 2, size, 0)
+    assert DataMover(Log.open(url), str(tmp_path / "a")).look() == planned
+    assert not (tmp_path / "a").exists()
+    with pytest.raises(StopError):
+        move(url, tmp_path / "a", progress=until("waiting"))
+    send(url, b"three")
+    assert DataMover(Log.open(url), str(tmp_path / "a")).look() == planned, "what is new is there already"
+    move(url, tmp_path / "a")
+    assert DataMover(Log.open(url), str(tmp_path / "a")).look() == Moved(str(tmp_path / "a"), 0, 0, 0)
+
+
 def test_at_each_step_all_can_be_read_and_written(url: str, tmp_path: Path) -> None:
     """Handles that were opened before the move, and handles that are opened during it."""
     early, sent = Log.open(url), [b"one", b"two"]

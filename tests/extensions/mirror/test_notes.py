@@ -15,6 +15,7 @@ from spark_eos.errors import (
     ProducerFencedError,
     UnsupportedVersionError,
 )
+from spark_eos.extensions.mirror.kafka_source import SourceTopic
 from spark_eos.extensions.mirror.notes import (
     Note,
     Pair,
@@ -131,6 +132,21 @@ def test_a_mirror_goes_on_as_it_was_begun(log):
     for name, reverses in (("plain", None), ("back", "in")):
         with pytest.raises(InvalidRequestError, match="sends to the Kafka cluster cluster"):
             Opening(log, kafka, OutOptions(name, reverses=reverses)).open(None)
+
+
+def test_the_position_is_read_once_nothing_can_change_it_any_more(log):
+    """What is read before others are fenced says whose it is. The last transaction of theirs may still be ending."""
+    done = []
+    kafka = SimpleNamespace(
+        cluster_id=lambda: "cluster",
+        address="kafka:9092",
+        found=lambda name: SourceTopic(name, "positions", 1),
+        configs=lambda names: {name: {"cleanup.policy": "compact"} for name in names},
+        committed=lambda _, *, waits: done.append(f"read, waits: {waits}") or [Head(log.log_id, 0).record],
+    )
+    producer = SimpleNamespace(start=lambda: done.append("fenced"))
+    assert Opening(log, kafka, OutOptions("out")).open(producer) == (Head(log.log_id, 0), {})
+    assert done == ["read, waits: False", "fenced", "read, waits: True"]
 
 
 def test_positions_are_read_as_they_were_written():
