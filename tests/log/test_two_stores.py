@@ -70,7 +70,9 @@ def test_the_chain_alone_names_the_log(url: str, tmp_path: Path) -> None:
     described = Admin(url).describe_log()
     assert (described.url, described.data_url) == (url, str(tmp_path / "files"))
     assert read_arrow(url, "t").read_all().num_rows == 1
-    assert Log.open(url, settings=place(tmp_path)).data_location == str(tmp_path / "files")
+    log = Log.open(url, settings=place(tmp_path))
+    assert log.data_location == str(tmp_path / "files")
+    assert log.store is log.store, "the connections of both are made once"
 
 
 @pytest.mark.parametrize("form", ["arrow", "parquet"])

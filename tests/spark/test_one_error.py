@@ -6,7 +6,7 @@ import re
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from spark_eos import Admin, BatchTransaction, Consumer, Producer
 from spark_eos.config.kafka.names import REPLACED, TRANSPORT, kafka_name
@@ -328,6 +328,14 @@ def test_complete_mode_without_one_topic_is_said_by_its_name(tmp_path, streaming
     with pytest.raises(ConfigError, match=r"option topic is missing: outputMode\('complete'\)"):
         prepare(options, rows, overwrite=True)
     assert not (tmp_path / "log").exists()
+
+
+def test_rows_that_name_their_topics_have_a_schema_only_if_that_was_said(tmp_path):
+    rows = StructType([StructField("topic", StringType()), StructField("id", LongType())])
+    given = {"path": str(tmp_path / "log")}
+    with pytest.raises(SchemaMismatchError, match=r"need option\('row.format', 'typed'\)"):
+        prepare(parse_sink(given, streaming=False), rows, overwrite=False)
+    prepare(parse_sink({**given, "row.format": "typed"}, streaming=False), rows, overwrite=False)
 
 
 def test_a_topic_with_other_settings(bench):

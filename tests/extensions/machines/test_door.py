@@ -275,6 +275,15 @@ def test_a_server_that_is_told_to_end_before_it_has_begun_leaves_no_socket(monke
         connect(host.hint)
 
 
+def test_a_server_that_is_closed_lets_no_one_in_any_more():
+    host = HttpsHost("127.0.0.1", 0)
+    with encrypted(host.hint):
+        host.close()
+    host._thread.join(LONG_S)
+    with pytest.raises(ConnectionRefusedError):
+        connect(host.hint)
+
+
 def test_a_process_that_can_start_no_thread_does_not_listen(monkeypatch):
     """As at the end of the interpreter. That is one more reason why it cannot listen."""
     doors, at = [], Door.at
