@@ -10,7 +10,7 @@ from spark_eos.monitoring.elsewhere import query_commits
 from spark_eos.monitoring.status import status_of
 from spark_eos.monitoring.troubles.trouble import LOG
 from spark_eos.protocol.actions import CommitMicroBatch, InitProducer
-from spark_eos.protocol.types import SourceProgress
+from spark_eos.protocol.types import PartitionOffset, SourceProgress
 from tests.monitoring.micro_batches import micro_batch
 from tests.needing import needs
 
@@ -21,11 +21,11 @@ def begin(log, name):
     log.commit(lambda state: (InitProducer(state.next_producer_id, 0, name, 60_000, "run"),))
 
 
-def commit(log, name, number=0):
+def commit(log, name, number=0, more=()):
     """A batch that is no transaction, as a mirror commits it."""
     before = None if number == 0 else f'"{number - 1}"'
-    source = SourceProgress(before, f'"{number}"')
-    log.commit(lambda _: (CommitMicroBatch(name, name, "run", number, (source,)),))
+    sources = (SourceProgress(before, f'"{number}"'), *more)
+    log.commit(lambda _: (CommitMicroBatch(name, name, "run", number, sources),))
 
 
 def seconds(log):
@@ -56,6 +56,15 @@ def test_the_partitions_of_a_mirror_are_one_and_the_newest_counts(log, clock):
     clock.now += 60
     commit(log, OF_SHOP[0], 1)
     assert seconds(log) == {"mirror/shop": 180}
+
+
+def test_a_query_with_one_source_elsewhere_reads_elsewhere(log):
+    begin(log, "join")
+    topic_id = log.ensure_topic("orders").topic_id
+    places = [(PartitionOffset("orders", topic_id, 0, 0),)] * 2
+    commit(log, "join", more=(SourceProgress("a", "b", "join", *places),))
+    micro_batch(log, "orders", 0)
+    assert {one.name: one.reads_here for one in query_commits(log.follow())} == {"copy": True, "join": False}
 
 
 def test_status_names_them_and_does_not_warn(tmp_path, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from spark_eos.storage.uploads import BUFFER_BYTES, UploadFile
 
@@ -23,3 +24,15 @@ def test_small_writes_are_gathered_and_large_ones_are_not_copied():
 def test_the_values_of_one_of_64_partitions_are_large():
     """Of 32 MB of rows, each has 512 KB: gathered, they would be copied twice."""
     assert BUFFER_BYTES < (32 << 20) // 64
+
+
+def test_an_upload_of_which_a_write_failed_does_not_end_well():
+    """Its writer may have passed over the error: an object with a hole would be there."""
+
+    def full(_):
+        raise OSError("full")
+
+    with UploadFile(full) as file:
+        for call in (lambda: file.write(bytes(BUFFER_BYTES)), file.finish):
+            with pytest.raises(OSError, match="full"):
+                call()

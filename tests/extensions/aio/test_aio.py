@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +14,7 @@ from spark_eos.errors import (
     IllegalStateError,
     InvalidRecordError,
     InvalidRequestError,
+    NotALogError,
     RecordTooLargeError,
 )
 from spark_eos.log.clock import Retry
@@ -579,3 +581,25 @@ def test_a_subscription_that_has_failed_is_not_waited_for(slow):
                 await consumer.getmany(60_000)
 
     asyncio.run(main())
+
+
+def test_a_consumer_that_could_not_start_can_start_again(tmp_path):
+    async def main():
+        consumer = AIOConsumer(str(tmp_path / "log"))
+        with pytest.raises(NotALogError):
+            await consumer.start()
+        Admin(str(tmp_path / "log")).create_topic("t")
+        async with consumer:
+            return await consumer.topics()
+
+    assert asyncio.run(main()) == {"t"}
+
+
+def test_no_records_are_waited_for_no_longer_than_asked(slow):
+    async def main():
+        async with AIOConsumer(slow.log) as consumer:
+            consumer._backoff = SimpleNamespace(wait_s=lambda: 3600.0)
+            await consumer.assign([T0])
+            return await asyncio.wait_for(consumer.getmany(timeout_ms=20), 60)
+
+    assert asyncio.run(main()) == {}

@@ -15,12 +15,15 @@ from urllib.request import urlopen
 
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.sdk.metrics import export
 from prometheus_client.parser import text_string_to_metric_families
 
 from spark_eos import Log, Producer
 from spark_eos.cli.command import main
 from spark_eos.extensions.metrics.cli.command import _address_of
 from spark_eos.extensions.metrics.metric import Source
+from spark_eos.extensions.metrics.opentelemetry import sender
+from spark_eos.extensions.metrics.points import point
 from spark_eos.extensions.metrics.table import METRICS
 
 
@@ -189,6 +192,31 @@ def receiver():
     yield found
     found.server.shutdown()
     found.server.server_close()
+
+
+class One:
+    """A source with one value."""
+
+    def points(self):
+        return [point("eoslog.up", 1.0, "memory://log")]
+
+    def histograms(self):
+        return ()
+
+
+def test_where_and_how_often_it_is_sent(receiver, monkeypatch):
+    intervals_ms = []
+
+    class Reader(export.PeriodicExportingMetricReader):
+        def __init__(self, exporter, export_interval_millis):
+            intervals_ms.append(export_interval_millis)
+            super().__init__(exporter, export_interval_millis)
+
+    monkeypatch.setattr(export, "PeriodicExportingMetricReader", Reader)
+    source = One()
+    sender(receiver.url, [source], 15.0).shutdown()  # What there is then is sent, too.
+    assert (receiver.requests[-1][0], intervals_ms) == ("/v1/metrics", [15_000])
+    assert values(receiver)["eoslog.up", ("eoslog.log", "memory://log")] == 1
 
 
 @pytest.mark.deep

@@ -150,6 +150,19 @@ def test_retired_and_damaged_entries_end_the_chain(monkeypatch):
     assert asked_by(follower, 2)["rows"][0]["judged"]
 
 
+def test_a_topic_that_was_deleted_keeps_its_name(monkeypatch):
+    log = made(60)
+    follower = Follower(log.store, clock=Waiting())
+    asked_by(follower, 1)
+    Admin(log).delete_topic("orders")
+    follower.poll()
+    asked_by(follower, 1)
+    monkeypatch.setattr(timeline, "_NEAR", 0)  # The state before an older page is not to be had.
+    rows = asked_by(follower, 1, until=8, count=3)["rows"]
+    assert [row["judged"] for row in rows[:3]] == [False] * 3
+    assert rows[0]["requests"][0]["topics"] == ["orders"]
+
+
 def test_another_log_in_the_same_place_begins_anew():
     log = made(5)
     follower = Follower(log.store, clock=Waiting())

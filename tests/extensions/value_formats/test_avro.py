@@ -15,6 +15,7 @@ from spark_eos.errors import ConfigError, SchemaMismatchError
 from spark_eos.extensions.value_formats.avro.columns import value_fields
 from spark_eos.extensions.value_formats.avro.lanes import Lanes
 from spark_eos.extensions.value_formats.avro.resolution import decoder_of
+from spark_eos.extensions.value_formats.avro.strict import step_of
 from spark_eos.extensions.value_formats.avro.types import parse
 from spark_eos.extensions.value_formats.avro.writing import encoder_of
 from spark_eos.log.values.problems import Problems
@@ -382,3 +383,14 @@ def test_an_array_of_rows_none():
     assert not problems
     assert {len(column) for column in columns.values()} == {0}
     assert encoded(EVERY, columns)[0] == []
+
+
+@pytest.mark.parametrize("size", [1_000_000, -1_000_000])
+def test_a_few_bytes_are_no_large_array_of_one_value(size):
+    """Nothing of such items is looked at: a reader would be busy with their number, which may be any."""
+    block = io.BytesIO()
+    for number in (size, 8) if size < 0 else (size,):
+        fastavro.schemaless_writer(block, "long", number)
+    step = step_of(parse('{"type": "array", "items": "double"}'))
+    with pytest.raises(ValueError, match="a block has more items than the value has room for"):
+        step(block.getvalue() + bytes(8), 0)

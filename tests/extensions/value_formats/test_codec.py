@@ -12,8 +12,10 @@ import pytest
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import ConfigError
 from spark_eos.extensions.value_formats.formats import codec_for
+from spark_eos.extensions.value_formats.framing import CONFLUENT, confluent_header
 from spark_eos.extensions.value_formats.settings import ValueSettings
 from spark_eos.log.log import Log
+from spark_eos.log.values.problems import Problems
 from spark_eos.storage import MemoryStore
 from tests.extensions.value_formats.schemas import of, written
 
@@ -356,3 +358,10 @@ def test_a_record_inside_of_itself_is_checked_at_each_depth():
         value = {"n": 1, "more": value}
     with pytest.raises(ValueError, match="RecursionError"):
         codec.encode(value)
+
+
+def test_a_part_of_a_column_has_the_schemas_of_its_own_rows():
+    column = pa.array([confluent_header(number) + b"x" for number in (1, 2, 3, 3)])
+    (two, first), (three, second) = CONFLUENT.schemas(column.slice(1), Problems())
+    assert (two, three) == ((2).to_bytes(4, "big"), (3).to_bytes(4, "big"))
+    assert (first.tolist(), second.tolist()) == ([0], [1, 2])

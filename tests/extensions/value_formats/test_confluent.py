@@ -164,6 +164,15 @@ def test_a_topic_takes_the_newest_schema_of_its_subject(registry):
     assert admin.list_topics() == ["orders"]
 
 
+def test_a_schema_with_an_id_is_not_registered(registry):
+    """Its subject may be another one, and the program may have no right to add to any."""
+    admin = Admin("memory://has-an-id")
+    config = {"value.format": "avro-confluent", "value.schema": json.dumps(NUMBER), "value.schema.id": 7}
+    admin.create_topic("orders", config={**config, "schema.registry.url": registry.url})
+    admin.alter_topic("orders", config={"value.format": "avro-confluent"})
+    assert (admin.describe_topic("orders").config["value.schema.id"], registry.calls) == ("7", [])
+
+
 def test_schemas_are_registered_and_looked_up_once(registry):
     admin = Admin("memory://registered")
     config = {
