@@ -16,6 +16,7 @@ from spark_eos import Admin, Consumer, Producer
 from spark_eos.cli.command import main
 from spark_eos.cli.console.consume import _Reading
 from spark_eos.cli.console.interrupts import Interrupted, Interrupts
+from spark_eos.cli.console.json_columns import from_json, to_json
 from spark_eos.cli.console.rendering import shown_on_terminal
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.maintenance import BackgroundMaintenance
@@ -318,6 +319,17 @@ def test_an_output_that_is_full(url, command):
     done = subprocess.run(["bash", "-c", code], capture_output=True, check=False)
     assert done.returncode == 1
     assert done.stderr == b"eoslog: the output cannot be written: [Errno 28] No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "shown"),
+    [([("a", 1), ("b", 2)], {"a": 1, "b": 2}), ([("a", 1), ("a", 2)], [["a", 1], ["a", 2]])],
+)
+def test_a_map_with_a_key_twice_is_no_object(pairs, shown):
+    """An object would have lost one of the two."""
+    type_ = pa.map_(pa.string(), pa.int64())
+    assert to_json(type_)(pairs) == shown
+    assert from_json(type_)(shown) == pairs
 
 
 def test_records_do_not_steer_a_terminal():

@@ -9,6 +9,7 @@ from pyspark.errors import StreamingQueryException
 
 from spark_eos.errors import CheckpointMismatchError, StagedFileExpiredError
 from spark_eos.protocol.actions import RaiseStagingFloor
+from spark_eos.spark.sink.query_history import require_own_log
 
 
 def forget_last(folder, number):
@@ -40,6 +41,20 @@ def test_a_run_under_the_old_id_is_fenced(bench, driver):
     new.run(2, "c")
     assert bench.values("out") == ["a", "b", "c"]
     assert bench.files("out") == bench.referenced("out")
+
+
+def test_which_log_a_query_has_written_to(bench, benches, checkpoint, driver):
+    other = benches("other")
+    other.topic("out")
+    folder, none = str(checkpoint.path), f"{other.url}-none"
+    for url in (bench.url, other.url, none):
+        require_own_log(folder, url)  # It has written nothing yet.
+    driver().run(0, "a")
+    checkpoint.finish(0)
+    require_own_log(folder, bench.url)
+    for url, problem in ((other.url, "has no micro-batch of its query"), (none, "is no log")):
+        with pytest.raises(CheckpointMismatchError, match=f"{problem}.*they went to another log"):
+            require_own_log(folder, url)
 
 
 def counts(streams, **source):

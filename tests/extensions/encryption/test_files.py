@@ -230,12 +230,13 @@ def test_a_log(tmp_path: Path) -> None:
 
 
 def test_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = json.dumps({"one": base64.b64encode(ONE).decode(), "short": "c2VjcmV0", "odd": 3})
+    stray = base64.b64encode(ONE).decode().replace("=", "!=")
+    text = json.dumps({"one": base64.b64encode(ONE).decode(), "short": "c2VjcmV0", "odd": 3, "stray": stray})
     (tmp_path / "keys").write_text(text)
     monkeypatch.setenv("EOS_KEYS", text)
     for keys in (FileKeys(str(tmp_path / "keys")), EnvironmentKeys("EOS_KEYS"), open_keys("env:EOS_KEYS")):
         assert (keys.key("one"), keys.key("two")) == (ONE, None)
-        for bad in ("short", "odd"):
+        for bad in ("short", "odd", "stray"):
             with pytest.raises(ConfigError, match=bad) as caught:
                 keys.key(bad)
             assert "c2VjcmV0" not in str(caught.value)

@@ -153,6 +153,9 @@ def test_forged_requests_are_refused(page):
     assert page.post("/api/overview", json={}, headers={"origin": "http://evil.example"}).status_code == 403
     assert page.post("/api/overview", json={}, headers={"sec-fetch-site": "cross-site"}).status_code == 403
     assert page.get("/session", headers={"sec-fetch-site": "same-site"}).status_code == 403
+    assert (
+        page.post("/login", data={"token": "t"}, headers={"sec-fetch-site": "cross-site"}).status_code == 403
+    )
     assert page.post("/api/overview", json={}, headers={"origin": "http://localhost"}).status_code == 200
 
 
