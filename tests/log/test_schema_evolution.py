@@ -135,6 +135,14 @@ def test_names_are_used_again_for_other_columns(evolving):
     assert max(ids) == len([*named_fields(fields_of(evolving.topic.schemas[0]).fields)]) + 1
 
 
+def test_the_newest_column_goes_and_another_one_comes(evolving):
+    """Its id is the highest that was ever given."""
+    evolving.send(FULL)
+    evolving.alter(drop_columns=["price"])
+    evolving.alter(add_columns={"price": "decimal(9,2)"})
+    assert [row["price"] for row in evolving.rows()] == [None]
+
+
 def test_a_schema_names_all_columns(evolving):
     wider = [field.with_type(pa.int64()) if field.name == "n" else field for field in COLUMNS]
     evolving.send(FULL)
