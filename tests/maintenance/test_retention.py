@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
 from spark_eos.errors import OffsetOutOfRangeError
+from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.retention import SLACK_MS, Retention
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.storage import MemoryStore
@@ -159,6 +161,8 @@ def test_a_clock_that_is_ahead_does_not_empty_the_log(log, caplog):
         assert retention.run() == [], "it believes a day of the ten years"
     assert retention.held_back_ms > 3600 * DAY_MS
     assert "days ahead of the newest entry" in caplog.text
+    (told,) = Maintainer(wrong, only=["retention"], dry_run=True).run()
+    assert re.fullmatch(r"nothing to do \(clock held back by 8\d{4}\.\d h: see --trust-clock\)", told.text)
     wrong.clock.now += 120
     assert [due.offset for due in retention.run()] == [2], "time that has passed is believed"
     assert Retention(wrong, trust_clock=True).run() != []

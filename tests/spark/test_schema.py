@@ -8,6 +8,10 @@ from pyspark.sql import types as t
 
 from spark_eos.errors import ConfigError, SchemaMismatchError
 from spark_eos.log.data.layout import normalise_schema
+from spark_eos.log.topics import new_topic, schema_of
+from spark_eos.protocol.actions.topics import create
+from spark_eos.protocol.state import State
+from spark_eos.spark.merging import merged_topic
 from spark_eos.spark.schema import (
     HEADERS,
     METADATA,
@@ -232,3 +236,14 @@ def test_column_that_is_there_twice():
     twice = pa.schema([("value", pa.string()), ("value", pa.string())])
     with pytest.raises(SchemaMismatchError, match="'value' is in the frame twice"):
         check_sink_schema(twice, typed=None, topic_option="t")
+
+
+def test_a_column_that_must_not_be_null_stays_so_when_columns_are_merged():
+    """Nearly every column of a frame may be null as far as Spark can tell."""
+    topic = create(State(), new_topic("t", schema=TYPED))[0].topics["t"]
+    frame = t.StructType([t.StructField("id", t.LongType()), t.StructField("more", t.LongType())])
+    merged = schema_of(merged_topic(topic, frame, by_column=False))
+    assert {field.name: field.nullable for field in merged} == {
+        **{field.name: field.nullable for field in TYPED},
+        "more": True,
+    }
