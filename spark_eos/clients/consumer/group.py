@@ -12,9 +12,6 @@ from spark_eos.log.log import Log
 from spark_eos.protocol.actions import Action, JoinGroup, LeaveGroup, Membership, SyncGroup
 from spark_eos.protocol.state import Group, Member, State
 
-_LONGEST_CLIENT_ID = 64
-"""Of a client.id in a member id: those are names of objects, too."""
-
 
 class GroupMember:
     """``member_id`` is empty until it has joined. ``generation`` is the one that the positions belong to.
@@ -74,7 +71,7 @@ class GroupMember:
     def join(self, topics: tuple[str, ...]) -> State:
         """Become a member, or say again what it subscribes to. Raises `InconsistentGroupProtocolError`."""
         if not self.member_id:
-            name = self._client_id[:_LONGEST_CLIENT_ID] or "consumer"
+            name = self._client_id or "consumer"
             self.member_id = f"{name}-{self._log.clock.unique().hex()}"
         joined = self._commit(
             JoinGroup(
