@@ -21,12 +21,15 @@ from spark_eos.protocol.actions import (
     CommitOffsets,
     DeleteTopic,
     EndTransaction,
+    Entry,
     ExpireTransaction,
     InitProducer,
     PartitionOffset,
     ReplaceSegments,
+    Request,
     SourceProgress,
 )
+from spark_eos.protocol.encoding.entries import encode_entry
 from spark_eos.protocol.encoding.index_pages import checksum
 from spark_eos.protocol.index import Kind
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
@@ -472,6 +475,18 @@ def test_transactions_that_others_ended(log):
     first, second = transactions(log)
     assert (first.producer.number, first.commit, spans(first)) == (0, False, [("t", 0, 0, 0, 1)])
     assert (second.producer.number, second.commit, spans(second)) == (1, False, [("t", 0, 2, 2, 1)])
+
+
+def test_what_was_refused_is_none(log):
+    """A zombie's entry: its writer had not read yet that it was replaced."""
+    zombie, stamp = begin(log, "tx"), begin(log, "tx")
+    assert zombie.epoch < stamp.epoch
+    late = Request(b"r" * 16, log.state.timestamp_ms, (EndTransaction(zombie, commit=True),), "zombie")
+    seq = log.state.seq + 1
+    name = paths.entry(seq, log.state.entries_per_folder)
+    log.store.create(name, encode_entry(Entry(seq, (late,), log.state.lineage)))
+    assert log.follow().seq == seq
+    assert [*transactions(log)] == []
 
 
 def test_micro_batches(log):

@@ -313,6 +313,7 @@ CONFIG = """
 region = eu-west-1
 
 [profile work]
+aws_access_key_id = WORK-BUT-THE-OTHER-FILE-COUNTS
 region = eu-west-2
 endpoint_url = http://127.0.0.1:9000
 
