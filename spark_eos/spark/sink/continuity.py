@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import TYPE_CHECKING
 
-from spark_eos.errors import CheckpointMismatchError, ConfigError, UnknownTopicOrPartitionError
+from spark_eos.errors import (
+    CheckpointMismatchError,
+    ConfigError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
+from spark_eos.protocol.replace import replace
+from spark_eos.protocol.rules.apply import is_in_history
+from spark_eos.protocol.state import EMPTY
 
 if TYPE_CHECKING:
     from spark_eos.log.log import Log
     from spark_eos.protocol.state import State
     from spark_eos.protocol.types import TopicPartition
     from spark_eos.spark.options import SourceOptions
-    from spark_eos.spark.source.offsets import SourceOffset
+    from spark_eos.spark.source.offsets import HistoryPoint, SourceOffset
+
+_LOG = logging.getLogger(__name__)
 
 
 def check_continues(offset: SourceOffset, options: SourceOptions, log: Log, state: State) -> None:
     """Raise unless ``offset`` belongs to this log, to the topics that are there now, and to these options.
 
-    Raises `CheckpointMismatchError`, `ConfigError`, or `UnknownTopicOrPartitionError` for a topic that was deleted.
+    Raises `CheckpointMismatchError`, `ConfigError`, `UnknownTopicOrPartitionError` for a topic that was deleted, or
+    `OffsetOutOfRangeError` for a log that was put back from a copy, as Kafka's clients find a log that was truncated
+    (KIP-320).
     """
     if offset.log_id != log.log_id:
         raise CheckpointMismatchError(
             f"the checkpoint belongs to log {offset.log_id}, but {log.url} is log {log.log_id}: the checkpoint "
             "was pointed at another log, or the log was replaced. Use the right path, or a new checkpoint"
         )
+    if offset.read is not None:
+        _check_history(offset.read, options, log, state)
     for name, topic_id in offset.topic_ids.items():
         topic = state.topics.get(name)
         if topic is not None and topic.topic_id != topic_id:
@@ -46,6 +61,25 @@ def check_continues(offset: SourceOffset, options: SourceOptions, log: Log, stat
             f"with {offset.begins}, and goes on where it stands: the option would have no effect. Leave it out, or "
             "start from a new checkpoint to read from elsewhere"
         )
+
+
+def _check_history(read: HistoryPoint, options: SourceOptions, log: Log, state: State) -> None:
+    """Whether the entry is in the log's history. Of one that is more than 1,024 entries old that is not known."""
+    newest = state if state.seq >= read.entry else log.follow()
+    lineage = bytes.fromhex(read.lineage)
+    if newest.seq >= read.entry and is_in_history(newest, replace(EMPTY, seq=read.entry, lineage=lineage)):
+        return
+    what = (
+        f"the checkpoint is ahead of the log: its query has read all up to entry {read.entry}, which is not in the "
+        f"history of {log.url} any more. The log was put back from a copy of an earlier time"
+    )
+    if options.fail_on_data_loss:
+        raise OffsetOutOfRangeError(
+            f"{what}. Records that were written since may have offsets that the query has read before, and would be "
+            "passed over. Start from a new checkpoint, with the startingOffsets up to which the output has the "
+            "records of this log, or set failOnDataLoss=false to go on at the offsets of this one"
+        )
+    _LOG.warning("%s: this query goes on at the offsets of its checkpoint (failOnDataLoss=false)", what)
 
 
 def _selects(options: SourceOptions, at: TopicPartition) -> bool:

@@ -11,10 +11,13 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from spark_eos.errors import CheckpointMismatchError, ConfigError, UnsupportedVersionError
 from spark_eos.protocol.types import TopicPartition
+
+if TYPE_CHECKING:
+    from spark_eos.protocol.state import State
 
 META_KEY = "@eoslog"
 """The key beside the topics; ``@`` is not legal in a topic's name."""
@@ -35,7 +38,8 @@ _EXAMPLE = '{"flights": {"0": 23, "1": -2}}'
 _TIMES_EXAMPLE = '{"flights": {"0": 1700000000000, "1": 1700000000000}}'
 _MAX_INT = 2**63 - 1
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
-_META_KEYS = {"version", "log", "topics", "initial", "group", "begins"}
+_LINEAGE = re.compile(r"[0-9a-f]{32}", re.ASCII)
+_META_KEYS = {"version", "log", "topics", "initial", "group", "begins", "read"}
 
 
 @dataclass(frozen=True)
@@ -70,13 +74,26 @@ class OffsetSpec:
         return self.kind
 
 
+class HistoryPoint(NamedTuple):
+    """An entry of a log, and its lineage: a digest of all entries up to it, in hexadecimal (`State.lineage`)."""
+
+    entry: int
+    lineage: str
+
+    @classmethod
+    def of(cls, state: State) -> HistoryPoint:
+        """The newest entry of the state."""
+        return cls(state.seq, state.lineage.hex())
+
+
 @dataclass(frozen=True)
 class SourceOffset:
     """A position of the streaming source in a log.
 
     ``topic_ids`` are the incarnations of the topics by name, ``positions`` the next offset to read of each
     partition. ``initial`` is where each partition was first read; ``group`` is the consumer group, None without
-    one. ``begins`` is the starting option with which the query began (`OffsetSpec.text`).
+    one. ``begins`` is the starting option with which the query began (`OffsetSpec.text`). ``read`` is the entry up to
+    which the query had read all that there was, the last time that it had; None if it never had.
     """
 
     log_id: str
@@ -85,6 +102,7 @@ class SourceOffset:
     initial: dict[TopicPartition, int]
     begins: str
     group: str | None = None
+    read: HistoryPoint | None = None
 
     def to_json_dict(self) -> dict[str, Any]:
         """What Spark is given. Keys are sorted as text, because Spark compares offsets as JSON text."""
@@ -97,6 +115,8 @@ class SourceOffset:
         }
         if self.group is not None:
             meta["group"] = self.group
+        if self.read is not None:
+            meta["read"] = {"entry": self.read.entry, "lineage": self.read.lineage}
         return dict(sorted({META_KEY: dict(sorted(meta.items())), **_nested(self.positions)}.items()))
 
     @staticmethod
@@ -123,6 +143,7 @@ class SourceOffset:
             initial=_flat(_object(meta.get("initial"), f"'initial' of {META_KEY!r}")),
             begins=_string(meta.get("begins"), f"'begins' of {META_KEY!r}"),
             group=None if group is None else _string(group, f"'group' of {META_KEY!r}"),
+            read=_history_point(meta["read"]) if "read" in meta else None,
         )
         nameless = sorted({at.topic for at in (*offset.positions, *offset.initial)} - set(topic_ids))
         if nameless:
@@ -274,6 +295,16 @@ def _check_version(meta: Mapping[str, Any]) -> None:
             f"the offset of the streaming source has format version {version}, this spark_eos reads up to "
             f"{FORMAT_VERSION}; use the version that wrote the checkpoint, or a newer one"
         )
+
+
+def _history_point(value: object) -> HistoryPoint:
+    point = _object(value, f"'read' of {META_KEY!r}")
+    entry, lineage = point.get("entry"), point.get("lineage")
+    if len(point) != 2 or type(entry) is not int or not 0 <= entry <= _MAX_INT:
+        raise _malformed(f"'read' of {META_KEY!r} is {value!r}, which names no entry")
+    if not isinstance(lineage, str) or not _LINEAGE.fullmatch(lineage):
+        raise _malformed(f"'read' of {META_KEY!r} has the lineage {lineage!r}")
+    return HistoryPoint(entry, lineage)
 
 
 def _object(value: object, name: str) -> dict[str, Any]:

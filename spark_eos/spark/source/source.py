@@ -24,7 +24,7 @@ from spark_eos.spark.sink.continuity import check_continues
 from spark_eos.spark.sink.proof import Plan, PlanNotes
 from spark_eos.spark.source.admission import TriggerDelay, admit
 from spark_eos.spark.source.offset_resolution import starting_positions
-from spark_eos.spark.source.offsets import SourceOffset, beginning, is_beginning
+from spark_eos.spark.source.offsets import HistoryPoint, SourceOffset, beginning, is_beginning
 from spark_eos.spark.source.scan import of_plan, read_task, split
 from spark_eos.spark.source.seen import as_readers_see, held_by_another_log
 from spark_eos.spark.topics import ColumnCheck, check_columns, selected_partitions, where_filter
@@ -72,7 +72,7 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._notes = PlanNotes()
         self._isolation = options.isolation_level
         self._bounded = False
-        self._target: dict[TopicPartition, int] | None = None
+        self._target: tuple[dict[TopicPartition, int], HistoryPoint] | None = None
         self._planned: dict[str, Any] | None = None
         """The end of the micro-batch that was planned last, by a Spark that does not say where the next one starts."""
         least = options.min_offsets_per_trigger
@@ -117,22 +117,27 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         view = as_readers_see(log)
         state = view.state
         begin = self._begin(view) if is_beginning(start) else self._go_on(start, log, state)
-        ends = self._ends(begin, state)
+        ends, read = self._ends(begin, state), HistoryPoint.of(state)
         if self._bounded:
             if self._target is None:
                 # Captured here and not when the trigger is prepared: that is too early (SPARK-53560).
-                self._target = ends
+                self._target = ends, read
+            target, read = self._target
             ends = {
-                at: max(begin.positions[at], min(end, self._target.get(at, begin.positions[at])))
+                at: max(begin.positions[at], min(end, target.get(at, begin.positions[at])))
                 for at, end in ends.items()
             }
         waits = self._waits(log, begin, ends) and not isinstance(limit, ReadAllAvailable)
         self._looked(log, has_records=ends != begin.positions and not waits)
         if waits:
             return start
-        if isinstance(limit, ReadMaxRows):
-            ends = admit(begin.positions, ends, limit.max_rows)
-        return replace(begin, positions={**begin.positions, **ends}).to_json_dict()
+        admitted = admit(begin.positions, ends, limit.max_rows) if isinstance(limit, ReadMaxRows) else ends
+        end = replace(begin, positions={**begin.positions, **admitted})
+        if (
+            admitted == ends and end.to_json_dict() != start
+        ):  # Where nothing is new, Spark is to see the same text.
+            end = replace(end, read=read)
+        return end.to_json_dict()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """``maxOffsetsPerTrigger``, ``minOffsetsPerTrigger``, or everything.

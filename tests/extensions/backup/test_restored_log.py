@@ -83,3 +83,75 @@ def test_a_newer_checkpoint_of_a_source_is_refused_while_the_log_is_shorter(benc
     reader = EosLogStreamReader(parse_source(given, streaming=True), source_schema(parse_any_source(given)))
     with pytest.raises(OffsetOutOfRangeError, match=r"ahead of the log.* new checkpoint"):
         reader.latestOffset(newer, reader.getDefaultReadLimit())
+
+
+@pytest.fixture
+def reader_of(bench):
+    """A source of ``src`` with some options, as a query makes it that is started now."""
+
+    def make(**options):
+        given = {"path": bench.url, "subscribe": "src", "startingOffsets": "earliest", **options}
+        bench.forget()
+        return EosLogStreamReader(parse_source(given, streaming=True), source_schema(parse_any_source(given)))
+
+    return make
+
+
+def latest(reader, start=None):
+    return reader.latestOffset(start or reader.initialOffset(), reader.getDefaultReadLimit())
+
+
+def test_a_newer_checkpoint_of_a_source_is_refused_when_writers_have_passed_it(bench, restored, reader_of):
+    """The entry up to which it had read all is another one now, though its offsets are in the log again."""
+    bench.topic("src", 1)
+    bench.produce("src", range(10))
+    older = latest(reader_of())
+    restore = restored()
+    bench.produce("src", range(10, 30))
+    newer = latest(reader_of(), older)
+    restore()
+    for _ in range(5):
+        bench.produce("src", range(100, 110))
+    assert latest(reader_of(), older)["src"] == {"0": 60}
+    for ask in (
+        lambda reader: latest(reader, newer),
+        lambda reader: reader.partitions(older, newer),
+        lambda reader: reader.partitions(newer, newer),
+    ):
+        with pytest.raises(OffsetOutOfRangeError, match=r"ahead of the log.* new checkpoint.* failOnDataLoss=false"):
+            ask(reader_of())
+
+
+def test_a_newer_checkpoint_goes_on_at_its_offsets_where_loss_is_allowed(bench, restored, reader_of, caplog):
+    bench.topic("src", 1)
+    bench.produce("src", range(10))
+    restore = restored()
+    bench.produce("src", range(10, 30))
+    newer = latest(reader_of())
+    restore()
+    for _ in range(5):
+        bench.produce("src", range(100, 110))
+    reader = reader_of(failOnDataLoss="false")
+    end = latest(reader, newer)
+    assert end["src"] == {"0": 60}
+    assert "goes on at the offsets of its checkpoint" in caplog.text
+    caplog.clear()
+    assert latest(reader, end) == end
+    assert caplog.text == "", "it has read all of this history now"
+
+
+def test_a_query_that_is_behind_knows_what_it_has_read_all_of(bench, reader_of):
+    """What it has not read yet may be lost with the log, and is no reason to refuse it."""
+    bench.topic("src", 1)
+    bench.produce("src", range(10))
+    reader = reader_of(maxOffsetsPerTrigger="10")
+    all_read = latest(reader)
+    bench.produce("src", range(25))
+    part = latest(reader, all_read)
+    assert part["src"] == {"0": 20}
+    assert part["@eoslog"]["read"] == all_read["@eoslog"]["read"]
+    last = latest(reader, latest(reader, part))
+    assert last["src"] == {"0": 35}
+    assert last["@eoslog"]["read"]["entry"] > all_read["@eoslog"]["read"]["entry"]
+    bench.topic("other", 1)
+    assert latest(reader, last) == last, "nothing of its topics is new"
