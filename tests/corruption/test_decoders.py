@@ -68,7 +68,20 @@ VALUES = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(
-                ["@eoslog", "log", "topics", "initial", "version", "begins", "group", "t", "0", "1", "é"]
+                [
+                    "@eoslog",
+                    "log",
+                    "topics",
+                    "initial",
+                    "version",
+                    "begins",
+                    "group",
+                    "read",
+                    "t",
+                    "0",
+                    "1",
+                    "é",
+                ]
             ),
             inner,
             max_size=4,

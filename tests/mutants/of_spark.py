@@ -23,6 +23,7 @@ _OF_SINK = (
 )
 _OF_SINKS_COMMIT = ("tests/spark/test_sink.py",)
 _OF_SOURCE = ("tests/spark/test_source.py",)
+_OF_PUT_BACK = ("tests/spark/test_put_back.py",)
 _OF_CONTINUITY = ("tests/spark/test_continuity.py", "-k", "not (runs or chosen or frame or union)")
 _OF_PROOF = ("tests/spark/test_proof.py", "-k", "not (otherwise or makes)")
 _OF_TASKS = ("tests/spark/test_task.py",)
@@ -414,6 +415,22 @@ MUTANTS = (
         "            initial=begin.initial,\n",
         "a replay does not know where a new partition began",
         _OF_SOURCE,
+    ),
+    Mutant(
+        "another-history-goes-on",
+        _CONTINUITY,
+        "    if offset.read is not None:\n",
+        "    if offset.read is None:\n",
+        "a query passes over records of a log that was put back from a copy",
+        _OF_PUT_BACK,
+    ),
+    Mutant(
+        "behind-counts-as-read",
+        _SOURCE,
+        "        reads_all = admitted == ends\n",
+        "        reads_all = True\n",
+        "a query that is behind is refused for entries that it has not read yet",
+        _OF_PUT_BACK,
     ),
     Mutant(
         "available-now-runs-on",

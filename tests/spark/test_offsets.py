@@ -15,6 +15,7 @@ from spark_eos.spark.source.offset_resolution import starting_positions
 from spark_eos.spark.source.offsets import (
     EARLIEST,
     LATEST,
+    HistoryPoint,
     SourceOffset,
     parse_offsets_json,
     parse_timestamps_json,
@@ -22,10 +23,12 @@ from spark_eos.spark.source.offsets import (
 from spark_eos.spark.topics import selected_partitions
 
 A0, A2, A10 = (TopicPartition("a", number) for number in (0, 2, 10))
-OFFSET = SourceOffset("L", {"a": "id-a"}, {A10: 5, A2: 7}, {A2: 1}, "earliest", "g")
+OFFSET = SourceOffset(
+    "L", {"a": "id-a"}, {A10: 5, A2: 7}, {A2: 1}, "earliest", "g", HistoryPoint(3, "0f" * 16)
+)
 TEXT = (
-    '{"@eoslog": {"begins": "earliest", "group": "g", "initial": {"a": {"2": 1}}, "log": "L", "topics": {"a": "id-a"}, '
-    '"version": 1}, '
+    '{"@eoslog": {"begins": "earliest", "group": "g", "initial": {"a": {"2": 1}}, "log": "L", '
+    '"read": {"entry": 3, "lineage": "0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"}, "topics": {"a": "id-a"}, "version": 1}, '
     '"a": {"10": 5, "2": 7}}'
 )
 
@@ -88,6 +91,10 @@ def test_newer_version_is_refused_by_name():
         (changed(initial={"b": {"0": 1}}), r"no id for \['b'\]"),
         (changed(begins=None), "'begins'"),
         (changed(group=7), "'group'"),
+        (changed(read=3), "'read'"),
+        (changed(read={"entry": -1, "lineage": "0f" * 16}), "which names no entry"),
+        (changed(read={"entry": 3, "lineage": "0f" * 16, "of": 1}), "which names no entry"),
+        (changed(read={"entry": 3, "lineage": "0f"}), "has the lineage '0f'"),
         (changed(colour="red"), "unknown keys"),
         ({**changed(), "a": 5}, "topic 'a' is 5"),
         ({**changed(), "a": {"01": 5}}, "'01' of topic 'a'"),

@@ -132,10 +132,11 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if waits:
             return start
         admitted = admit(begin.positions, ends, limit.max_rows) if isinstance(limit, ReadMaxRows) else ends
+        reads_all = admitted == ends
         end = replace(begin, positions={**begin.positions, **admitted})
         if (
-            admitted == ends and end.to_json_dict() != start
-        ):  # Where nothing is new, Spark is to see the same text.
+            reads_all and end.to_json_dict() != start
+        ):  # Where nothing is new, Spark is to see the same text again.
             end = replace(end, read=read)
         return end.to_json_dict()
 

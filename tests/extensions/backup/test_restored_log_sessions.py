@@ -73,9 +73,9 @@ def with_a_new_checkpoint(streams, source):
     streams.copy({"start": "committed", "group_id": query}, transactional_id=query, checkpoint="new")
 
 
-def to_files(streams, folder):
+def to_files(streams, folder, **options):
     """A query whose sink is elsewhere, until it has read what is there."""
-    frame = streams.read(**IN_TWO).selectExpr("cast(value as string) as value")
+    frame = streams.read(**IN_TWO, **options).selectExpr("cast(value as string) as value")
     writer = frame.writeStream.format("parquet").option("checkpointLocation", str(folder / "files-cp"))
     start_query(lambda: writer.trigger(availableNow=True).start(str(folder / "files"))).awaitTermination()
 
@@ -183,14 +183,23 @@ def test_a_query_with_another_sink_goes_on_from_an_older_checkpoint_and_not_from
 
 
 @pytest.mark.deep
-def test_what_is_not_detected(spark, streams, source, places, tmp_path):
-    """Writers have brought the restored log past the offsets of a checkpoint whose query has another sink."""
+def test_a_query_with_another_sink_is_refused_when_writers_have_passed_its_newer_checkpoint(
+    spark, streams, source, places, tmp_path
+):
     places.backup()
     source.produce("src", range(60, 90))
     to_files(streams, tmp_path)
     places.restore()
     source.produce("src", range(200, 240))
-    to_files(streams, tmp_path)
+    refused(
+        lambda: to_files(streams, tmp_path),
+        "OffsetOutOfRangeError",
+        "the checkpoint is ahead of the log",
+        "put back from a copy",
+        "Start from a new checkpoint",
+    )
+    assert in_files(spark, tmp_path) == [*range(90)]
+    to_files(streams, tmp_path, failOnDataLoss="false")
     assert in_files(spark, tmp_path) == [*range(90), *range(230, 240)], "200 to 229 are passed over"
 
 
