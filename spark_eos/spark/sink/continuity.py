@@ -76,8 +76,9 @@ def _check_history(read: HistoryPoint, options: SourceOptions, log: Log, state: 
     if options.fail_on_data_loss:
         raise OffsetOutOfRangeError(
             f"{what}. Records that were written since may have offsets that the query has read before, and would be "
-            "passed over. Start from a new checkpoint, with the startingOffsets up to which the output has the "
-            "records of this log, or set failOnDataLoss=false to go on at the offsets of this one"
+            "passed over. Start from a new checkpoint: with startingOffsets=committed, if the output is in this log, "
+            "else with those up to which the output has its records. Or set failOnDataLoss=false to go on at the "
+            "offsets of this checkpoint"
         )
     _LOG.warning("%s: this query goes on at the offsets of its checkpoint (failOnDataLoss=false)", what)
 
