@@ -230,6 +230,14 @@ def test_parquet_files_go_as_a_whole(log, setting):
     assert due.offset == 8
 
 
+def test_a_parquet_file_goes_though_another_one_follows(log):
+    append(log, *range(6), size=100)
+    seal(log, "t", 3, 6, group=1)
+    configure(log, retention_bytes=sum(sizes(log)[3:]))
+    (due,) = Retention(log).run()
+    assert due.offset == 3
+
+
 def test_size_is_for_each_partition(log):
     log.ensure_topic("u", 2)
     append(log, *range(9), topic="u", size=100)

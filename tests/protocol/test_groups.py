@@ -258,6 +258,7 @@ def test_members_elect_an_assignor_that_all_know(log):
     join(log, "m", assignors=("range", "cooperative-sticky"))
     assert group(log).assignor == "range"
     join(log, "n", assignors=("cooperative-sticky", "range"))
+    assert group(log).assignor == "cooperative-sticky"  # Of as many votes the first one by name.
     join(log, "o", assignors=("cooperative-sticky", "range"))
     assert group(log).assignor == "cooperative-sticky"
     with pytest.raises(InconsistentGroupProtocolError, match=r"no partition.assignment.strategy in common"):

@@ -265,7 +265,34 @@ def test_the_environment_counts_where_nothing_is_given(monkeypatch):
     assert str(made.client_options["allow_http"]).lower() == "true"
 
 
+def test_the_default_region_of_the_environment_counts_too(monkeypatch):
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-south-1")
+    assert client("s3://bucket/log").config["region"] == "eu-south-1"
+    monkeypatch.setenv("AWS_REGION", "eu-north-1")
+    assert client("s3://bucket/log").config["region"] == "eu-north-1"
+
+
+def test_a_directory_bucket_has_sessions():
+    assert client("s3://bucket--use1-az4--x-s3/log").config["s3_express"] == "true"
+    assert "s3_express" not in client("s3://bucket/log").config
+
+
+def test_the_way_to_the_store():
+    made = client(
+        "s3://bucket/log", s3__proxy_uri="http://proxy:1", s3__connect_timeout="7", s3__request_timeout="9"
+    )
+    assert made.client_options["proxy_url"] == "http://proxy:1"
+    assert (made.client_options["connect_timeout"], made.client_options["timeout"]) == ("7s", "9s")
+
+
+def test_an_anonymous_client_of_google_asks_for_no_credentials():
+    """The library's writes ask for some though no request is signed."""
+    assert client("gs://bucket/log", gcs__no_auth="true").credential_provider()["token"] == "none"
+
+
 def test_plain_http_only_if_somebody_wrote_it():
+    made = client("s3://bucket/log", s3__endpoint="HTTP://127.0.0.1:9000", s3__anonymous="true")
+    assert str(made.client_options["allow_http"]).lower() == "true"
     made = client("s3://bucket/log", s3__endpoint="https://store.example", s3__anonymous="true")
     assert str(made.client_options["allow_http"]).lower() == "false"
 
@@ -278,6 +305,10 @@ def test_a_bucket_in_the_host_s_name():
         s3__anonymous="true",
     )
     assert made.config["endpoint_url_s3"] == "https://bucket.store.example:9"
+    made = client(
+        "s3://bucket/log", s3__endpoint="https://bucket.store.example", s3__path_style_access="false"
+    )
+    assert made.config["endpoint_url_s3"] == "https://bucket.store.example"
 
 
 def test_an_azure_account_by_its_url_and_by_settings(monkeypatch):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spark_eos.errors import ConfigError, UnsupportedStoreError
-from spark_eos.storage import MemoryStore, PosixStore, open_store, shared_store
+from spark_eos.storage import MemoryStore, PosixStore, Settings, log_settings_of, open_store, shared_store
 from spark_eos.storage.urls import absolute
 
 
@@ -45,6 +45,16 @@ def test_relative_paths_become_absolute(url: str, tmp_path: Path, monkeypatch: p
 def test_a_path_object_is_never_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert open_store(Path("s3:/log")).url == str(tmp_path / "s3:/log")
+    assert absolute(Path("s3:/log")) == str(tmp_path / "s3:/log")
+
+
+def test_a_shared_store_of_a_relative_path_is_the_one_of_this_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        assert shared_store("log").url == str(tmp_path / name / "log")
 
 
 def test_a_path_s_own_uri_finds_it(tmp_path: Path) -> None:
@@ -131,3 +141,10 @@ def test_a_home_of_a_shell_is_no_folder_here(
         with pytest.raises(ConfigError, match="only a shell puts a home folder in the place of ~"):
             call(path)
     assert open_store(tmp_path / "~").url == str(tmp_path / "~")
+
+
+def test_settings_of_group_commit_are_for_logs_in_buckets() -> None:
+    """One file of settings may be for several logs."""
+    settings = Settings({"machines.listen": "10.0.0.1:7777"})
+    assert log_settings_of("s3://bucket/log", settings) == settings
+    assert log_settings_of("/data/log", settings) == Settings({})

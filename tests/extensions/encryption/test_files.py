@@ -293,6 +293,8 @@ def test_a_file_that_was_written_again() -> None:
     assert bytes(store.read(NAME)) == b"second"
     inner.overwrite(NAME, b"plain")
     assert bytes(store.read(NAME)) == b"plain"
+    store.overwrite(NAME, b"third")
+    assert bytes(store.read(NAME)) == b"third"
 
 
 @pytest.mark.parametrize("form", ["arrow", "parquet"])

@@ -184,6 +184,22 @@ def test_rotation_needs_keys() -> None:
     assert [one.key_id for one in keys_in_use(log)] == ["one"]
 
 
+def test_the_command_of_rotation_refuses_a_topic_that_is_not_there(tmp_path, capsys) -> None:
+    log = Log.create(PosixStore(str(tmp_path / "log")))
+    Admin(log).create_topic("t")
+    assert main(["encryption", "rotate", log.url, "--topic", "tt"]) == 1
+    assert "has no topic 'tt'; did you mean 't'?" in capsys.readouterr().err
+
+
+def test_plain_files_have_no_key_to_destroy(tmp_path, capsys) -> None:
+    log = Log.create(PosixStore(str(tmp_path / "log")))
+    with Producer(log) as producer:
+        producer.send("t", b"x").result()
+    assert main(["encryption", "keys", log.url, "--json"]) == 0
+    (plain,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (plain["key_id"], plain["files"], plain["may_be_destroyed"]) == (None, 1, None)
+
+
 def test_a_file_that_vacuum_removes_meanwhile_is_passed_over() -> None:
     class Vacuumed(MemoryStore):
         def list(self, prefix: str) -> Iterator[ObjectInfo]:

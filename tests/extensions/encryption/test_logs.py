@@ -240,6 +240,25 @@ def test_another_key_of_the_same_id_writes_nothing(inner: MemoryStore) -> None:
     send(Log.open(keyed(inner)), b"after")
 
 
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_the_newest_files_that_are_there_tell_whether_the_id_names_two_keys(is_gone: bool) -> None:
+    """Not those of partitions to which nothing was written for long, which have the key of their time."""
+    inner = MemoryStore()
+    Admin(Log.create(inner)).create_topic("t", 12)
+    for partition in range(12):
+        with Producer(Log.open(keyed(inner, "two" if partition < 10 else "one"))) as producer:
+            producer.send("t", SECRET, partition=partition).result()
+    if is_gone:
+        inner.delete(max(info.name for info in inner.list("data/")))
+
+    class OtherKeys:
+        def key(self, key_id: str) -> bytes | None:
+            return {"one": b"9" * 32, "two": b"2" * 32}.get(key_id)
+
+    with pytest.raises(StorePermissionError, match="the id names two keys"):
+        send(Log.open(EncryptedStore(inner, OtherKeys(), "one")), b"lost")
+
+
 @pytest.mark.parametrize("trouble", ["hidden", "damaged", "gone"])
 def test_a_newest_file_that_tells_nothing_keeps_none_from_writing(inner: MemoryStore, trouble: str) -> None:
     send(Log.open(keyed(inner)), SECRET)

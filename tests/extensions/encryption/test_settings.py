@@ -34,7 +34,12 @@ def test_every_kind_of_store(tmp_path: Path, given: dict[str, str]) -> None:
         store = open_store(url, settings)
         assert isinstance(store, EncryptedStore)
         assert (store.settings, store.url) == (settings, open_store(url, settings_of(url, settings)).url)
-        assert not isinstance(open_store(url, settings_of(url, settings)), EncryptedStore)
+        plain = open_store(url, settings_of(url, settings))
+        assert not isinstance(plain, EncryptedStore)
+        assert (store.requests_are_free, store.has_exact_conflicts) == (
+            plain.requests_are_free,
+            plain.has_exact_conflicts,
+        )
         assert log_settings_of(url, settings) == settings
     assert shared_store(f"{tmp_path}/log", Settings(given)) is shared_store(
         f"{tmp_path}/log", Settings(given)
