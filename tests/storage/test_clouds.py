@@ -325,6 +325,8 @@ def test_an_azure_account_by_its_url_and_by_settings(monkeypatch):
         "abfss://box@acc.dfs.core.windows.net/log", adls__endpoint="http://127.0.0.1:1/acc", adls__token="t"
     )
     assert made.config["endpoint"] == "http://127.0.0.1:1/acc"
+    made = client("abfss://box@acc.dfs.core.windows.net/log", adls__account_name="other", adls__token="t")
+    assert made.config["account_name"] == "acc"
 
 
 # -- Profiles -----------------------------------------------------------------------------------------

@@ -40,7 +40,9 @@ def test_encrypted_data(tmp_path: Path, monkeypatch) -> None:
     with Producer(url, settings) as producer:
         producer.send("t", b"secret-marker").result()
     assert not any(b"secret-marker" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    assert received(Log.open(url, settings=Settings(settings))) == [b"secret-marker"]
+    log = Log.open(url, settings=Settings(settings))
+    assert received(log) == [b"secret-marker"]
+    assert log.store.settings.of("encryption.") == Settings(settings), "tasks write with them"
     copied = copy_log(url, tmp_path / "copy", print, quick=True, destination_settings=place(tmp_path, "2"))
     assert copied.verified.is_sound
     assert received(Log.open(tmp_path / "copy", settings=Settings(settings))) == [b"secret-marker"]
