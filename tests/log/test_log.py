@@ -26,6 +26,7 @@ from spark_eos.protocol.actions.topics import require
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
+from tests.log.fakes import FakeClock
 
 T0 = TopicPartition("t", 0)
 
@@ -224,3 +225,23 @@ def test_an_error_does_not_list_thousands_of_topics(log):
         log.topic("xyz")
     with pytest.raises(UnknownTopicOrPartitionError, match=r"many\.019, … \(30 in all\)$"):
         require(log.state, "xyz")
+
+
+def test_a_topic_is_asked_for_by_its_name_and_may_be_named_twice(log):
+    assert [topic.name for topic in log.ensure_topics("orders")] == ["orders"]
+    assert [topic.name for topic in log.ensure_topics(["new", "orders", "new"])] == ["new", "orders", "new"]
+    assert {*log.follow().topics} == {"orders", "new"}
+
+
+def test_a_handle_that_was_idle_stages_files_for_the_log_as_it_is_now():
+    """Vacuum may have raised the floor since: what is staged before it cannot be committed."""
+    store, clock = MemoryStore(), FakeClock()
+    idle = Log.create(store, clock=clock)
+    idle.ensure_topic("t", 2)
+    other = Log.open(store, clock=clock)
+    for _ in range(3):
+        append(other, b"x")
+    other.commit(lambda state: (RaiseStagingFloor(state.seq + 1),))
+    clock.sleep(3600)
+    append(idle, b"y")
+    assert read(idle).count(b"y") == 1

@@ -437,6 +437,13 @@ def test_a_store_that_can_tell_no_more_is_believed_for_records(log, store, clock
     assert keeper.record_ms(log.state) == clock.now_ms()
 
 
+def test_nothing_expires_by_a_wrong_clock_where_the_store_cannot_tell(log, clock):
+    for by_s, expected_ms in ((YEARS_S, clock.now_ms()), (-60.0, clock.now_ms() - 60_000)):
+        keeper = Timekeeper(MemoryStore(), skewed(clock, by_s))  # A store that cannot tell.
+        keeper.saw(log.state)
+        assert keeper.stamp(log.state, (ExpireProducers((1,)),)) == (expected_ms, True)
+
+
 def test_who_saw_the_time_ahead_does_not_drive_it_ahead_again(log, clock):
     wrong = skewed(clock, YEARS_S)
     keeper = Timekeeper(MemoryStore(), wrong)  # A store that cannot tell.
