@@ -15,6 +15,7 @@ from spark_eos.errors import (
     ObjectNotFoundError,
     StagedFileExpiredError,
     StorageError,
+    StorePermissionError,
     UnknownTopicOrPartitionError,
     UnsupportedStoreError,
 )
@@ -245,3 +246,31 @@ def test_a_handle_that_was_idle_stages_files_for_the_log_as_it_is_now():
     clock.sleep(3600)
     append(idle, b"y")
     assert read(idle).count(b"y") == 1
+
+
+def test_who_may_not_delete_leaves_what_is_discarded_to_the_vacuum(log, monkeypatch):
+    """The error that led to it is the one that the caller gets."""
+    topic = log.ensure_topic("t")
+    with log.stage(topic) as writer:
+        writer.append(pa.table({"value": [b"x"]}), 0)
+        files = writer.finish()
+
+    def deny(name):
+        raise StorePermissionError(name)
+
+    monkeypatch.setattr(log.store, "delete", deny)
+    log.discard(files)
+    log.check_visible(files)
+
+
+def test_a_reader_ends_what_is_overdue_though_another_log_cannot_be_asked(log, monkeypatch):
+    asked = []
+
+    def deny(*_, **__):
+        asked.append("one of two")
+        raise StorePermissionError("s3:PutObject")
+
+    monkeypatch.setattr(log._parts.following, "help", deny)
+    monkeypatch.setattr(log, "expire_overdue", deny)
+    assert log.end_overdue() is log.state
+    assert asked == ["one of two"] * 2

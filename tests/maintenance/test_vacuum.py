@@ -23,7 +23,7 @@ from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.maintenance import vacuum as vacuum_module
-from spark_eos.maintenance.end_marks import LogEndMarks, Milestone
+from spark_eos.maintenance.end_marks import FirstSeen, LogEndMarks, Milestone
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.protocol.actions import (
     AdvanceLogStart,
@@ -756,3 +756,10 @@ def test_a_floor_above_the_end_is_never_asked_for(log):
     now(log).run()
     assert log.state.staging_floor == log.state.seq
     assert log.commit(lambda state: (RaiseStagingFloor(state.seq + 1),))
+
+
+def test_what_a_clock_that_was_ahead_has_noted_counts_as_seen_now():
+    """Else it would stay until that time has come."""
+    noted = FirstSeen(MemoryStore(), "_maintenance/seen")
+    noted.write({"data/a": 500, "data/b": 9_000_000})
+    assert noted.read(1000) == {"data/a": 500, "data/b": 1000}
