@@ -32,6 +32,7 @@ from spark_eos.log.log import Log
 from spark_eos.storage import Settings, open_store, probe
 from spark_eos.storage.objects import clients, requests, store
 from spark_eos.storage.objects.clients import parse_location
+from spark_eos.storage.objects.responses import Response, response_error
 from spark_eos.storage.objects.store import ObjectStore
 from tests import starting
 from verification.cloud_servers import MINIO, installed, minio, shared_access, temporary
@@ -150,6 +151,21 @@ def test_refusals_say_what_was_refused_and_what_to_do(server, verb, status, code
         VERBS[verb](store_at(server.address))
     assert server.count() == 1, "what was refused is not tried again"
     assert server.buckets["bucket"] == {}
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind", "word"),
+    [
+        (403, "Clock skew of the request is too large", StorePermissionError, "clock is wrong"),
+        (400, "This token is expired", StorePermissionError, "have expired"),
+        (301, "", StorageError, "s3.region"),
+        (307, "", StorageError, "s3.region"),
+    ],
+)
+def test_refusals_without_a_code_say_what_to_do_too(status, message, kind, word):
+    error = response_error(Response(status, "", message, ""), "read", "s3://bucket/log/a")
+    assert isinstance(error, kind)
+    assert word in str(error)
 
 
 @pytest.mark.parametrize("code", ["KeyTooLongError", "InvalidObjectName"])
