@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
-from spark_eos.clients.admin.resources import ConfigResource, NewTopic
+from spark_eos.clients.admin.resources import ConfigResource, NewTopic, OffsetSpec
 from spark_eos.errors import (
     ConfigError,
     InvalidRequestError,
@@ -257,3 +257,40 @@ def test_records_before_a_transaction_that_has_timed_out_are_deleted():
     assert log.expire_overdue() == (), "it is watched from now on"
     log.clock.now += 3600
     assert Admin(log).delete_records({T0: -1}) == {T0: 2}, "the record, and the control batch that ends it"
+
+
+COMMITTED = {"isolation_level": "read_committed"}
+
+
+@pytest.mark.parametrize(
+    ("look", "found"),
+    [
+        (lambda log: Admin(log).reset_group_offsets("g", [T0], to_latest=True)[T0], 3),
+        (lambda log: Admin(log).list_offsets({T0: OffsetSpec.LATEST}, "read_committed")[T0], (3, -1)),
+        (lambda log: Admin(log).list_offsets({T0: 1000}, "read_committed")[T0], (1, 2000)),
+        (lambda log: Consumer(log, COMMITTED).end_offsets([T0])[T0], 3),
+        (lambda log: Consumer(log, COMMITTED).offsets_for_times({T0: 1000})[T0], (1, 2000)),
+    ],
+    ids=["reset", "latest", "a time", "end", "times"],
+)
+def test_records_behind_a_transaction_that_has_timed_out_are_found(look, found):
+    log = created(MemoryStore())
+    dead = Producer(log, {"transactional.id": "dead", "transaction.timeout.ms": 1000})
+    dead.init_transactions()
+    dead.begin_transaction()
+    dead.send("t", b"x", timestamp_ms=1000)
+    dead.flush()
+    with Producer(log) as producer:
+        producer.send("t", b"y", timestamp_ms=2000)
+    log.expire_overdue()
+    log.clock.now += 3600
+    assert look(log) == found
+
+
+def test_topics_by_their_options(admin):
+    """As kafka-python's admin client takes them, too."""
+    schema = pa.schema([("n", pa.int64())])
+    admin.create_topics({"a": {"num_partitions": 3, "configs": {"retention.ms": 5}}, "b": {"schema": schema}})
+    a, b = admin.describe_topics(["a", "b"])
+    assert (len(a.partitions), a.config, a.schema) == (3, {"retention.ms": "5"}, None)
+    assert (len(b.partitions), b.config, b.schema.field("n").type) == (1, {}, pa.int64())
