@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import threading
 from itertools import count
+from types import SimpleNamespace
 
 import pytest
 
@@ -269,6 +271,12 @@ def test_settings_of_the_transport_can_be_dropped(servers):
         producer.send("t", b"x").get(timeout=60)
 
 
+def test_json_leaves_tombstones_as_they_are():
+    json_of = JsonSerializer()
+    assert json_of.serialize("t", [], None) is json_of.deserialize("t", [], None) is None
+    assert json_of.deserialize("t", [], b"null") is None
+
+
 # -- The admin client ----------------------------------------------------------------------------------------
 
 
@@ -319,6 +327,26 @@ def test_the_admin_client(servers):
     assert admin.list_topics() == ["a", "b"]
     admin.delete_topics(["a", "b"])
     assert admin.list_topics() == []
+
+
+class ResourceTypes(enum.IntEnum):
+    """As that of kafka-python, whose values are the numbers of Kafka's requests."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+def test_resources_of_kafka_python_itself(servers):
+    admin = KafkaAdminClient(bootstrap_servers=servers)
+    admin.create_topics(["a"])
+    resources = [
+        SimpleNamespace(resource_type=ResourceTypes.TOPIC, name="a", configs={"retention.ms": 5}),
+        SimpleNamespace(resource_type=ResourceTypes.BROKER, name="0", configs={"offsets.retention.minutes": 60}),
+    ]
+    admin.alter_configs(resources)
+    found = admin.describe_configs(resources)
+    assert found["topic"]["a"]["retention.ms"]["value"] == "5"
+    assert found["log"]["0"]["offsets.retention.minutes"]["value"] == "60"
 
 
 def test_list_offsets(servers):

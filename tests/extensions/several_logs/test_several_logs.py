@@ -364,6 +364,17 @@ def test_a_decision_in_doubt_is_only_repeated(world):
     assert world.seen("orders") == world.seen("payments") == ["a"]
 
 
+def test_a_close_aborts_what_all_have_prepared(world):
+    """At once: no other process has to ask the deciding log."""
+    group = world.producer()
+    group.begin_transaction()
+    send(group, "a")
+    killed_at(group, "decide")
+    group.close()
+    for url in world.urls.values():
+        assert not Log.open(url).state.open_transactions
+
+
 def test_after_an_abort_the_next_transaction_names_its_followers_itself(world):
     """The reply to the request that named those of the one before was lost."""
     orders, payments = world.log("orders", Lossy), world.log("payments")
