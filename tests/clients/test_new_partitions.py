@@ -130,6 +130,17 @@ def test_a_partition_that_the_group_never_committed_is_read_since_the_group_bega
         assert values(consumer.poll()) == [b"new"]
 
 
+def test_the_oldest_commit_tells_when_the_group_began(log):
+    admin = Admin(log)
+    admin.create_partitions({"t": 2})
+    admin.alter_group_offsets("g", {TopicPartition("t", 0): 1})
+    admin.create_partitions({"t": 3})
+    send(log, "t", 2, b"new")
+    admin.alter_group_offsets("g", {TopicPartition("t", 1): 0})
+    with member(log) as consumer:
+        assert values(consumer.poll()) == [b"new"]
+
+
 def test_a_topic_that_the_group_never_read_is_read_from_its_end(log):
     with member(log) as consumer:
         consumer.poll()

@@ -278,6 +278,10 @@ def test_as_of_an_entry_and_a_time(filled):
     then = datetime.fromtimestamp(moment / 1000, timezone.utc) + timedelta(milliseconds=1)
     for as_of in (seq, then, iso(moment + 1), then.replace(tzinfo=None)):
         assert offsets(read_arrow(filled, "t", as_of=as_of)) == ALL
+    before = datetime.fromtimestamp(filled.state.timestamp_ms / 1000, timezone.utc) - timedelta(
+        microseconds=1
+    )
+    assert offsets(read_arrow(filled, "t", as_of=before)) == ALL
     late = read_arrow(filled, "t", as_of=seq, filter=OFFSET >= 95, start={0: 98})
     assert offsets(late) == [(0, 98), (0, 99), *((1, n) for n in range(95, 100))]
 

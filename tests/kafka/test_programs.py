@@ -341,7 +341,9 @@ def test_resources_of_kafka_python_itself(servers):
     admin.create_topics(["a"])
     resources = [
         SimpleNamespace(resource_type=ResourceTypes.TOPIC, name="a", configs={"retention.ms": 5}),
-        SimpleNamespace(resource_type=ResourceTypes.BROKER, name="0", configs={"offsets.retention.minutes": 60}),
+        SimpleNamespace(
+            resource_type=ResourceTypes.BROKER, name="0", configs={"offsets.retention.minutes": 60}
+        ),
     ]
     admin.alter_configs(resources)
     found = admin.describe_configs(resources)

@@ -237,6 +237,31 @@ def test_a_cancelled_commit_of_a_transaction(slow, when):
     assert slow.values(isolation_level="read_committed") == [*kept, b"2"]
 
 
+def test_a_transaction_whose_begin_was_cancelled_is_not_left_open(slow, monkeypatch):
+    begun, goes_on = threading.Event(), threading.Event()
+
+    async def main():
+        async with AIOProducer(slow.log, transactional_id="a") as producer:
+            begin = producer.client.begin_transaction
+
+            def slowly():
+                begun.set()
+                assert goes_on.wait(30)
+                begin()
+
+            with monkeypatch.context() as patched:
+                patched.setattr(producer.client, "begin_transaction", slowly)
+                task = asyncio.ensure_future(producer.begin_transaction())
+                assert await asyncio.to_thread(begun.wait, 30)
+                await cancelled(task)
+            goes_on.set()
+            async with producer.transaction():
+                await producer.send("t", b"1")
+
+    asyncio.run(main())
+    assert slow.values() == [b"1"]
+
+
 @pytest.mark.parametrize("call", ["getone", "getmany"])
 def test_cancelled_reads_pass_no_record_over(slow, call):
     values = [b"%d" % number for number in range(40)]
