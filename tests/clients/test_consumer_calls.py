@@ -405,6 +405,9 @@ def test_metrics(log):
     consumer.poll()
     assert consumer.metrics()["consumer-metrics"]["time-between-poll-max"] == 7000
     assert consumer.metrics()["consumer-fetch-manager-metrics"]["records-lag-max"] == 0
+    fill(log, b"6", b"7")
+    fill(log, b"8", partition=1)
+    assert consumer.metrics()["consumer-fetch-manager-metrics"]["records-lag-max"] == 2
 
 
 def test_a_consumer_that_reads_nothing_does_not_wait_for_it(log):

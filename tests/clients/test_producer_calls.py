@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from itertools import count
 
+import pyarrow as pa
 import pytest
 
-from spark_eos import Admin, Consumer, Producer, TopicPartition
+from spark_eos import Admin, Consumer, Producer, TopicPartition, read_arrow
 from spark_eos.errors import (
     IllegalStateError,
     KafkaTimeoutError,
@@ -199,6 +200,17 @@ def test_close_waits_no_longer_than_asked(held):
     with pytest.raises(KafkaTimeoutError, match="closed before"):
         waits.get(30)
     assert held.values() == [b"0", b"1"]
+
+
+def test_rows_that_name_partition_0_beside_rows_that_name_none(url):
+    Admin(url).create_topic("t", 3)
+    keys = [b"%d" % number for number in range(20)]
+    named = pa.array([0] * 10 + [None] * 10, pa.int32())
+    with Producer(url) as producer:
+        producer.send_arrow("t", pa.table({"key": keys, "value": keys, "partition": named}))
+    rows = read_arrow(url, "t").read_all().to_pylist()
+    assert {row["key"] for row in rows if row["partition"] == 0} >= {*keys[:10]}
+    assert {row["partition"] for row in rows} == {0, 1, 2}
 
 
 # -- What it knows -------------------------------------------------------------------------------------------
