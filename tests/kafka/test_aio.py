@@ -60,3 +60,11 @@ def test_a_program_for_aiokafka():
         assert seen == [b"Super message", b"second"]
 
     asyncio.run(main())
+
+
+def test_a_producer_that_may_create_no_topic():
+    from spark_eos.kafka import AIOKafkaProducer
+
+    settings = {"bootstrap_servers": "memory://aio-creates-nothing", "allow_auto_create_topics": False}
+    producer = AIOKafkaProducer(**settings)
+    assert producer.client._settings["auto.create.topics.enable"] is False
