@@ -108,9 +108,16 @@ def _json(row: pa.RecordBatch) -> bytes:
             value = column[0].as_py()
             dumps(value)
         except (ValueError, TypeError, OverflowError):
-            value = str(column[0])
+            value = _text(column)
         values[name] = value
     return dumps(values)
+
+
+def _text(column: pa.Array) -> str:
+    try:
+        return str(column[0])
+    except (ValueError, OverflowError):  # Python has no times before the year 1, and after 9999.
+        return str(column.to_string(skip_new_lines=True))
 
 
 def _bytes(value: Any) -> bytes | None:

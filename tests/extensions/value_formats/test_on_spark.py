@@ -19,6 +19,7 @@ from spark_eos.protocol.actions import AppendBatches, CommitMicroBatch
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.spark.batch.writer import EosLogBatchWriter
 from spark_eos.spark.options import parse_sink, parse_source
+from spark_eos.spark.sink.dead_letters import DeadLetters
 from spark_eos.spark.source.batch import EosLogBatchReader
 from spark_eos.spark.start import start_query
 from spark_eos.spark.topics import check_columns
@@ -202,6 +203,29 @@ def test_topics_named_by_rows_have_formats_of_their_own(bench):
     write_batch(bench, frame, **{"row.format": "typed"})
     assert [(record.key, record.value["n"]) for record in polled(bench.log, "a")] == [(b"x", 1), (b"z", 3)]
     assert [(record.key, record.value) for record in polled(bench.log, "b")] == [(b"y", {"n": 2})]
+
+
+def test_a_dead_letter_has_all_columns_and_no_header_without_a_name():
+    dead = DeadLetters()
+    days = pa.array([4_000_000], pa.int32()).cast(pa.date32())
+    row = pa.record_batch({"day": days, "x": [float("nan")], "n": [None], "raw": [b"\x00"]})
+    dead.add_rows("out", row, pa.array(["k"]), ["why"])
+    header = [{"key": None, "value": b"x"}, {"key": "h", "value": None}, None]
+    record = {"topic": "in", "partition": 0, "offset": 5, "value": b"v", "headers": header}
+    dead.add_records(pa.array([record]))
+    written, read = dead.take().to_pylist()
+    assert (written["key"], json.loads(written["value"])) == (
+        b"k",
+        {"day": "[12921-08-18]", "x": "nan", "n": None, "raw": "AA=="},
+    )
+    assert {name: value.decode() for name, value in map(dict.values, written["headers"])} == {
+        "__connect.errors.topic": "out",
+        "__connect.errors.stage": "VALUE_CONVERTER",
+        "__connect.errors.exception.message": "why",
+    }
+    assert (read["key"], read["value"], read["headers"][0]) == (None, b"v", {"key": "h", "value": None})
+    assert [header["value"] for header in read["headers"][1:]] == [b"in", b"0", b"5", b"VALUE_CONVERTER"]
+    assert dead.take() is None
 
 
 def write_batch(bench, frame, **options):
