@@ -144,6 +144,11 @@ def test_like_is_that_of_spark(column, pattern, chosen_texts):
     assert other.apply(rows)["text"].to_pylist() == [text for text in TEXTS if text not in chosen_texts]
 
 
+def test_a_name_with_a_quote_in_it():
+    rows = pa.table({'say "x"': [1, 2]})
+    assert parsed('"say ""x""" = 2', "t", rows.schema).apply(rows).num_rows == 1
+
+
 def test_it_may_be_long():
     """As long as its parts are beside one another."""
     assert chosen(" OR ".join(["id = 2", *["id = 7"] * 1500])) == [2]

@@ -135,6 +135,15 @@ def test_names_are_used_again_for_other_columns(evolving):
     assert max(ids) == len([*named_fields(fields_of(evolving.topic.schemas[0]).fields)]) + 1
 
 
+def test_a_column_takes_the_name_of_one_that_is_renamed(evolving):
+    """In one change; and a field may be named like a column."""
+    evolving.send(FULL)
+    evolving.alter(rename_columns={"f": "old"}, add_columns={"f": "int"})
+    evolving.alter(add_columns={"shop.n": "int"})
+    (row,) = evolving.rows()
+    assert (row["old"], row["f"], row["shop"]) == (1.5, None, {**FULL["shop"], "n": None})
+
+
 def test_the_newest_column_goes_and_another_one_comes(evolving):
     """Its id is the highest that was ever given."""
     evolving.send(FULL)
@@ -381,6 +390,9 @@ def test_bloom_filters_are_of_columns_that_can_have_them():
     assert evolving.admin.describe_topic("t").config == {setting: "name"}
     evolving.alter(rename_columns={"name": "k"}, config={setting: None})
     assert evolving.admin.describe_topic("t").config == {}, "what is said goes before what follows"
+    evolving.alter(config={setting: "k"})
+    evolving.alter(rename_columns={"k": "name"}, config={"retention.ms": "1000"})
+    assert evolving.admin.describe_topic("t").config == {setting: "name", "retention.ms": "1000"}
 
 
 # -- Keys --------------------------------------------------------------------------------------------------

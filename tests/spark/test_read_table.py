@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime, timezone
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -11,6 +12,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from spark_eos import Admin, Log, Producer, read_table
 from spark_eos.errors import ConfigError, UnknownTopicOrPartitionError
+from spark_eos.protocol.state import State
 from spark_eos.spark import table
 from spark_eos.spark.sink.commit import truncation
 from tests.sealing import seal
@@ -348,3 +350,28 @@ def test_a_store_for_which_spark_has_no_jar(spark, typed, monkeypatch, caplog):
     found = read_table(spark, typed, "t", columns=["n"])
     assert "hadoop-aws" in caplog.text
     assert sorted(row.n for row in found.collect()) == [*range(60)]
+
+
+def test_what_hadoop_is_told_of_a_store():
+    """An endpoint of one's own: as HTTP where it is that, and with the bucket in the path."""
+    read = SimpleNamespace(log=SimpleNamespace(state=State()))
+    keys = {"s3.access-key-id": "a", "s3.secret-access-key": "b", "s3.session-token": "c"}
+    at_amazon = {"fs.s3a.access.key": "a", "fs.s3a.secret.key": "b", "fs.s3a.session.token": "c"}
+    assert table._of_hadoop(read, {**keys, "topic": "t"}) == at_amazon
+    for endpoint, is_encrypted in (("http://host:9000", "false"), ("https://host:9000", "true")):
+        assert table._of_hadoop(read, {**keys, "s3.endpoint": endpoint, "s3.region": "r"}) == {
+            **at_amazon,
+            "fs.s3a.endpoint": endpoint,
+            "fs.s3a.endpoint.region": "r",
+            "fs.s3a.path.style.access": "true",
+            "fs.s3a.connection.ssl.enabled": is_encrypted,
+        }
+    assert [
+        table._location(url) for url in ("s3://b/l", "gs://b/l", "abfss://c@a/l", "/data/l", "memory://l")
+    ] == [
+        "s3a://b/l",
+        "gs://b/l",
+        "abfss://c@a/l",
+        "file:///data/l",
+        None,
+    ]

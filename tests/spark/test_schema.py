@@ -247,3 +247,12 @@ def test_a_column_that_must_not_be_null_stays_so_when_columns_are_merged():
         **{field.name: field.nullable for field in TYPED},
         "more": True,
     }
+
+
+def test_a_key_stays_in_its_partition_when_columns_are_merged():
+    keyed = pa.schema([("id", pa.int32()), ("n", pa.int32())])
+    topic = create(State(), new_topic("t", schema=keyed, config={"key.columns": "id"}))[0].topics["t"]
+    wider = t.StructType([t.StructField("n", t.LongType())])
+    assert schema_of(merged_topic(topic, wider, by_column=False)).field("n").type == pa.int64()
+    with pytest.raises(SchemaMismatchError, match=r"'id' is one of key\.columns, and cannot become int64"):
+        merged_topic(topic, t.StructType([t.StructField("id", t.LongType())]), by_column=False)

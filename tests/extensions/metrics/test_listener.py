@@ -36,6 +36,24 @@ def test_the_figures_of_a_query():
         assert [*registry.collect()] == []
 
 
+def test_figures_of_two_sources_and_two_batches():
+    """A query is as far behind as the worse of its sources; rows and bytes are sums."""
+
+    def source(behind, size, read):
+        names = ("maxOffsetsBehindLatest", "estimatedTotalBytesBehindLatest", "numInputBytes")
+        return {"metrics": dict(zip(names, map(str, (behind, size, read)), strict=True))}
+
+    listener = ProgressListener(on_progress=lambda _: None)
+    for batch, sources in enumerate(
+        [[source(2, 20, 1), source(9, 90, 2)], [source(7, 70, 3), {"metrics": None}]]
+    ):
+        report = {**REPORT, "batchId": batch, "sources": sources, "durationMs": {"triggerExecution": 1500}}
+        listener._figures.add(report)
+        figures = {name: value for _, name, value in listener.figures()}
+        assert (figures["lag"], figures["lag.size"]) == [(9, 110), (7, 70)][batch]
+    assert (figures["input.messages"], figures["input.io"], figures["batch.duration"]) == (14, 6, 1.5)
+
+
 def test_a_query_that_ends_because_of_damage_stays_known():
     """Its tasks read in processes of their own, which export nothing."""
     listener, registry = ProgressListener(), CollectorRegistry()

@@ -68,10 +68,10 @@ def context():
     return SerializationContext("orders", MessageField.VALUE)
 
 
-def codec(config):
+def codec(config, **of_the_reader):
     with_log = Admin(f"memory://confluent-{id(config)}")
     with_log.create_topic("orders", config=config)
-    return codec_of(with_log._log().topic("orders"))
+    return codec_of(with_log._log().topic("orders"), **of_the_reader)
 
 
 def test_what_confluents_serializer_writes_is_read(registry):
@@ -164,6 +164,18 @@ def test_a_topic_takes_the_newest_schema_of_its_subject(registry):
     assert admin.list_topics() == ["orders"]
 
 
+def test_a_schema_that_is_no_such_value_is_not_taken(registry):
+    registry.add("orders-value", PERSON, "JSON")
+    registry.add("inner", of("Inner", []))
+    to_inner = [{"name": "Inner", "subject": "inner", "version": 1}]
+    registry.add("items-value", of("Outer", [{"name": "i", "type": "Inner"}]), references=to_inner)
+    admin = Admin("memory://not-taken")
+    config = {"value.format": "avro-confluent", "schema.registry.url": registry.url}
+    for topic, says in (("orders", "is JSON"), ("items", "refers to other schemas")):
+        with pytest.raises(ConfigError, match=f"the newest schema of subject '{topic}-value' {says}"):
+            admin.create_topic(topic, config=config)
+
+
 def test_a_schema_with_an_id_is_not_registered(registry):
     """Its subject may be another one, and the program may have no right to add to any."""
     admin = Admin("memory://has-an-id")
@@ -171,6 +183,16 @@ def test_a_schema_with_an_id_is_not_registered(registry):
     admin.create_topic("orders", config={**config, "schema.registry.url": registry.url})
     admin.alter_topic("orders", config={"value.format": "avro-confluent"})
     assert (admin.describe_topic("orders").config["value.schema.id"], registry.calls) == ("7", [])
+
+
+def test_a_json_schema_is_registered_as_one(registry):
+    asked = Registry(registry.url)
+    number = asked.register("orders-value", json.dumps(PERSON), "JSON")
+    assert asked.schema(number).kind == "JSON"
+    config = {"value.format": "avro-confluent", "value.schema": json.dumps(NUMBER), "value.schema.id": 5}
+    found = codec({**config, "schema.registry.url": registry.url})
+    with pytest.raises(ValueError, match=rf"the schema with id {number} is not Avro, but JSON"):
+        found.decode(b"\x00" + number.to_bytes(4, "big") + b"\x02")
 
 
 def test_schemas_are_registered_and_looked_up_once(registry):
@@ -231,6 +253,16 @@ def test_schemas_that_refer_to_others(registry):
     assert columns[0].to_pylist() == [{"x": 7}]
 
 
+def test_a_schema_of_a_schema_that_another_one_refers_to(registry):
+    registry.add("inner", of("Inner", [{"name": "x", "type": "int"}]))
+    to_inner = [{"name": "Inner", "subject": "inner", "version": 1}]
+    registry.add("middle", of("Middle", [{"name": "i", "type": "Inner"}]), references=to_inner)
+    to_middle = [{"name": "Middle", "subject": "middle", "version": 1}]
+    outer = registry.add("orders-value", of("Outer", [{"name": "m", "type": "Middle"}]), references=to_middle)
+    found = Registry(registry.url).schema(outer)
+    assert [json.loads(text)["name"] for text in found.references] == ["Inner", "Middle"]
+
+
 def test_replies_that_refuse_are_closed(registry, monkeypatch):
     """Each holds a connection until then."""
     refused, urlopen = [], urllib.request.urlopen
@@ -281,6 +313,22 @@ def test_credentials_are_not_sent_on(registry):
         assert Registry(front.url, "me:secret").schema(number).text == json.dumps(NUMBER)
         assert front.authorizations != [None]
     assert registry.authorizations == [None]
+
+
+def test_a_reader_asks_the_registry_that_it_was_given(registry):
+    """The one that the topic names may be out of its reach."""
+    registry.user_info = "me:secret"
+    number = registry.add("orders-value", NUMBER)
+    with RegistryServer() as of_the_topic:
+        config = {
+            "value.format": "avro-confluent",
+            "value.schema": json.dumps(WIDER),
+            "value.schema.id": 5,
+            "schema.registry.url": of_the_topic.url,
+        }
+        found = codec(config, user_info="me:secret", registry_url=registry.url)
+        assert found.decode(b"\x00" + number.to_bytes(4, "big") + b"\x02") == {"n": 1.0, "unit": "m"}
+        assert of_the_topic.calls == []
 
 
 @pytest.mark.parametrize("instead", [[1], {"message": "log in"}, "down for repair"])

@@ -73,6 +73,24 @@ def test_the_columns_of_a_json_schema():
     }
 
 
+@pytest.mark.parametrize(
+    ("part", "type_"),
+    [
+        ({"const": 5}, pa.int64()),
+        ({"enum": [None, "a"]}, pa.string()),
+        ({"type": ["integer", "number", "null"]}, pa.float64()),
+        ({"type": ["null"]}, pa.null()),
+        ({"items": {"type": "boolean"}}, pa.list_(pa.field("element", pa.bool_()))),
+        ({"$ref": "#/definitions/~01"}, pa.int64()),
+        ({"$ref": "#/definitions/~1"}, pa.string()),
+    ],
+)
+def test_a_property_that_says_its_type_in_another_way(part, type_):
+    definitions = {"~1": {"type": "integer"}, "/": {"type": "string"}}
+    schema = {"type": "object", "properties": {"a": part}, "definitions": definitions}
+    assert [field.type for field in schema_fields(json.dumps(schema))] == [type_]
+
+
 def test_rows_there_and_back():
     row = {
         "name": "Zoë",
@@ -264,6 +282,11 @@ def test_each_broken_value_says_why():
             '"2026-11-24T01:02:03.5+02:00"',
             dt.datetime(2026, 11, 23, 23, 2, 3, 500000, dt.timezone.utc),
         ),
+        (
+            pa.timestamp("us", "UTC"),
+            '"2026-11-24T01:02:03z"',
+            dt.datetime(2026, 11, 24, 1, 2, 3, tzinfo=dt.timezone.utc),
+        ),
         (pa.timestamp("us"), '"2026-11-24T01:02:03"', dt.datetime(2026, 11, 24, 1, 2, 3)),  # noqa: DTZ001
         (pa.timestamp("us"), '"2026-11-24T01:02:03+02:00"', dt.datetime(2026, 11, 23, 23, 2, 3)),  # noqa: DTZ001
         (pa.decimal128(9, 2), "1.25", Decimal("1.25")),
@@ -299,6 +322,10 @@ def test_types_of_columns_that_a_user_gives(type_, text, found):
     [
         (pa.date32(), '"yesterday"'),
         (pa.decimal128(9, 2), "1.255"),
+        (pa.decimal128(9, 2), "1.2550"),
+        (pa.decimal128(9, 2), "true"),
+        (pa.int64(), "true"),
+        (pa.float64(), "true"),
         (pa.decimal128(2, 2), "0.000000000000000000000000000001"),
         (pa.int64(), "9007199254740993.000000000000000001"),
         (pa.decimal128(3, 2), "10.25"),

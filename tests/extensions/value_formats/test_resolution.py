@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -186,6 +188,22 @@ def test_of_an_inner_record_too():
         (None, ["null", "int"], None),
         (3, ["int", "null"], 3),
         (3, ["null", "int", "string"], {"member0": 3, "member1": None}),
+        ({}, of("Inner", [{"name": "x", "type": "int", "default": 7}]), {"x": 7}),
+        (
+            1500,
+            {"type": "long", "logicalType": "timestamp-millis"},
+            dt.datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=dt.timezone.utc),
+        ),
+        (
+            1500,
+            {"type": "long", "logicalType": "local-timestamp-millis"},
+            dt.datetime(1970, 1, 1, 0, 0, 1, 500_000),  # noqa: DTZ001
+        ),
+        (
+            "\u00ff",
+            {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2},
+            Decimal("-0.01"),
+        ),
     ],
 )
 def test_a_default_of_each_type(default, type_, found):
