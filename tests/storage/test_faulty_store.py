@@ -163,8 +163,12 @@ def test_patterns_skip_times_and_heal(faulty: FaultyStore) -> None:
     assert [outcome(f"data/x/{i}") for i in range(3)] == ["StoreFullError"] * 3
     assert outcome("other") == "done"
     upload(faulty, "data/upload", b"1")
+    faulty.inject(Fault.DELAYED, "create", "late")
+    with pytest.raises(OutcomeUnknownError):
+        faulty.create("late", b"1")
     faulty.heal()
     assert outcome("data/x/0") == "done"
+    assert faulty.release() == [None], "what is delayed stays so"
 
 
 def test_journal_and_count(faulty: FaultyStore) -> None:

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from spark_eos.errors import ConfigError
+from spark_eos.extensions.machines import mailbox as mailbox_module
 from spark_eos.extensions.machines import server
 from spark_eos.extensions.machines.channel import MachinesChannel
 from spark_eos.extensions.machines.client import call
@@ -77,6 +78,16 @@ def test_submissions_arrive_and_the_newest_entry_is_told(host, monkeypatch):
     peer.close()
     assert answer == Answer(7, leads=True)
     assert host.mailbox.submissions() == [b"one", b"two"]
+
+
+def test_no_proxy_of_the_environment_is_on_the_way(host, monkeypatch):
+    for name in ("HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    peer = call(host.hint, MEMBER_ID)
+    assert peer.exchange(b"", -1) is not None
+    peer.close()
 
 
 def test_the_port_is_told_from_an_address_of_ipv6(host):
@@ -391,6 +402,16 @@ def test_a_member_that_says_the_same_again_is_not_silent():
         mailbox.put("one", encode_bundle([b"a"]))
         now += SUBMISSION_TTL_S
     assert mailbox.submissions() == [b"a"]
+
+
+def test_a_leader_has_so_many_members_at_most(monkeypatch):
+    monkeypatch.setattr(mailbox_module, "MAX_MEMBERS", 2)
+    now = 0.0
+    mailbox = Mailbox(lambda: now)
+    members = ("one", "other", "third", "one")
+    assert [mailbox.put(member, encode_bundle([b"a"])) for member in members] == [True, True, False, True]
+    now += SUBMISSION_TTL_S + 0.1
+    assert mailbox.put("third", encode_bundle([b"a"])), "the first two are silent"
 
 
 def test_a_bundle_that_ends_early_is_none():

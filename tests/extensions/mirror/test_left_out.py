@@ -100,6 +100,14 @@ def test_one_topic_that_cannot_be_mirrored_stops_no_other(log):
     assert "--rename" in line
 
 
+def test_a_topic_that_goes_while_it_is_begun_is_left_out(log):
+    source = Several("a", "z")
+    source.described_patiently = lambda names: source.describe([name for name in names if name != "z"])
+    mirror, _ = mirrored(log, source)
+    assert mirror.run(lambda: False, once=True).left_out == ("z",)
+    assert source.subscribed == [["a"]]
+
+
 def test_the_command_fails_then(tmp_path, monkeypatch, capsys):
     pytest.importorskip("confluent_kafka")
     monkeypatch.setattr(Mirror, "run", lambda *_, **__: Mirrored(2, 3, ("taken", "also")))

@@ -12,6 +12,7 @@ from spark_eos import Admin, Producer, TopicPartition, read_arrow
 from spark_eos.errors import (
     ConfigError,
     CorruptRecordError,
+    InvalidRecordError,
     InvalidRequestError,
     KafkaTimeoutError,
     OffsetOutOfRangeError,
@@ -136,6 +137,24 @@ def run(source, store=None, **options):
     said = []
     mirror = Mirror(log, source, MirrorOptions("m", partitions={"t": [0]}, **options), said.append)
     return mirror.run(lambda: False, once=True), said, log
+
+
+def test_headers_count_as_what_waits():
+    """Or a batch of them has no bound."""
+    messages = [Message(offset) for offset in range(4)]
+    for message in messages:
+        message.headers = lambda: [("name", b"h" * 1000), ("null", None)]
+    done, _, log = run(Listed(*([message] for message in messages)), batch_bytes=2000)
+    assert done == Mirrored(3, 4), "two full ones, and the end"
+    assert len(values(log)) == 4
+
+
+@pytest.mark.parametrize("timestamp_ms", [-(2**62), 2**62])
+def test_a_time_that_no_calendar_has_is_named(timestamp_ms):
+    message = Message(7)
+    message.timestamp = lambda: (1, timestamp_ms)
+    with pytest.raises(InvalidRecordError, match=f"offset 7 of Kafka's t-0 has the timestamp {timestamp_ms}"):
+        run(Listed([message]))
 
 
 def values(log):

@@ -194,6 +194,18 @@ def test_columns_follow_the_topic(world):
     assert found == world.expected("orders", world.log.state.seq, found.schema.names)
 
 
+def test_a_column_that_comes_again_has_no_values_of_the_one_that_went(world):
+    world.write(2)
+    world.tables.publish("p")
+    world.admin.alter_topic("orders", drop_columns=["name"])
+    world.admin.alter_topic("orders", add_columns={"name": pa.string()})
+    world.write(1)
+    world.tables.publish("p")
+    found = rows_of(location(world, "orders"))
+    assert found["name"].null_count == 4
+    assert found == world.expected("orders", world.log.state.seq, found.schema.names)
+
+
 def test_columns_that_delta_cannot_keep_are_refused_before_anything_is_written(world):
     world.admin.create_topic("odd", schema=pa.schema([("a b", pa.int64())]))
     seq = world.log.follow().seq
