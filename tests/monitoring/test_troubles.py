@@ -9,7 +9,9 @@ from spark_eos.cli.operate.text import head_lines
 from spark_eos.errors import StorePermissionError
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.monitoring import lags_across
+from spark_eos.monitoring.activity import OpenTransaction
 from spark_eos.monitoring.status import status_of
+from spark_eos.monitoring.troubles.transactions import of_transactions
 from spark_eos.monitoring.troubles.trouble import LOG
 from spark_eos.protocol.actions import JoinGroup
 from spark_eos.protocol.rules.joins import MEMBER_JOINED
@@ -266,6 +268,27 @@ def test_one_partition_that_holds_the_backlog_is_named(log, clock, spread, advic
     (one,) = [one for one in status_of(log.store, clock=clock).troubles if one.name == "group behind"]
     assert advice in one.advice
     consumer.close()
+
+
+def test_a_hanging_transaction_without_name_and_place_has_a_cure_too():
+    """It has begun without records: what ends it is that it is past its timeout."""
+    hanging = OpenTransaction("", 7, 0, 0, 120_000, 60_000, (), ("billing",))
+    (one,) = of_transactions([hanging], [], 300_000)
+    assert (one.name, one.cure) == ("hanging transaction", (("expire", LOG),))
+
+
+def test_consumers_of_a_group_that_has_lost_records_are_to_be_stopped_before_its_reset(log, clock):
+    """A group with members refuses the printed cure."""
+    send(log, 5)
+    Admin(log).alter_group_offsets("billing", {TopicPartition("orders", 0): 1})
+    Admin(log).delete_records({TopicPartition("orders", 0): 3})
+    advice = []
+    for _ in range(2):
+        (one,) = [one for one in status_of(log.store, clock=clock).troubles if one.name == "records lost"]
+        advice.append("stop the group's consumers before its offsets are reset" in one.advice)
+        join = JoinGroup("billing", "m", ("orders",), ("range",), 45_000)
+        log.commit(lambda _, join=join: (join,))
+    assert advice == [False, True]
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from spark_eos.errors import (
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Question
 from spark_eos.extensions.ui.read_only import ReadOnlyStore
-from spark_eos.extensions.ui.writes import groups
+from spark_eos.extensions.ui.writes import change, groups
 from spark_eos.extensions.ui.writes.change import change_outcome
 from spark_eos.maintenance.copying import copy_log
 from spark_eos.protocol.actions import JoinGroup
@@ -251,4 +251,23 @@ def test_an_entry_that_the_log_does_not_have(log, follower):
     asked = {"group": "billing", "typed": "billing", "attempt": "ab" * 16}
     with pytest.raises(InvalidRequestError, match="its files were put back or exchanged"):
         groups.delete(follower, Question({**asked, "since": log.state.seq + 1}))
+    assert committed(log) == {0: 5, 1: 7}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("_MOST_ENTRIES", 3, "more than 3 entries were written since this page has heard of the log"),
+        ("read_entry", lambda *_: (None, 0), r"entry \d+, which may have it, is retired"),
+    ],
+)
+def test_a_change_that_may_be_where_it_is_not_looked_for_is_refused(
+    log, follower, monkeypatch, name, value, problem
+):
+    asked = attempt(log, group="billing", typed="billing")
+    for offset in range(4):
+        Admin(log).alter_group_offsets("other", {TopicPartition("orders", 0): offset})
+    monkeypatch.setattr(change, name, value)
+    with pytest.raises(InvalidRequestError, match=problem):
+        groups.delete(follower, asked)
     assert committed(log) == {0: 5, 1: 7}
