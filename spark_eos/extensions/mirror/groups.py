@@ -61,7 +61,7 @@ def translations(state: State, maps: Maps, group: str, committed: _Committed) ->
         position, offsets = maps[at]
         place = offsets.resume(offset)
         in_log = state.offset_of(group, position.target, at[1])
-        stands = None if in_log is None else in_log.offset
+        stands = None if in_log is None or in_log.topic_id != position.target_id else in_log.offset
         if place is None:
             result.append(Translation(*at, offset, None, stands, None))
             continue

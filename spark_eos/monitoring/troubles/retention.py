@@ -50,8 +50,9 @@ def _late_ms(state: State, topic: Topic, now_ms: int) -> int:
 
 def _oldest_ms(partition: Partition) -> int | None:
     """The time of the newest record of the first stretch that retention deletes as a whole."""
-    if partition.index.pages:
-        return partition.index.pages[0].max_timestamp_ms
+    for page in partition.index.pages:
+        if page.next_offset > partition.start:
+            return page.max_timestamp_ms
     row = next(iter(partition.index.tail.since(partition.start).rows(0)), None)
     if row is None or row.next_offset > partition.last_stable_offset:
         return None
