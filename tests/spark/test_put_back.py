@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from spark_eos.errors import OffsetOutOfRangeError
+from spark_eos.log.log import Log
 from spark_eos.spark.options import parse_any_source, parse_source
+from spark_eos.spark.sink.continuity import check_continues
+from spark_eos.spark.source.offsets import SourceOffset
 from spark_eos.spark.source.source import EosLogStreamReader
 from spark_eos.spark.topics import source_schema
 
@@ -55,6 +58,8 @@ def test_a_newer_checkpoint_is_refused_when_writers_have_passed_it(bench, copied
     bench.produce("src", range(10, 30))
     newer = latest(reader_of(), older)
     put_back()
+    with pytest.raises(OffsetOutOfRangeError, match="which is not in the history of"):
+        latest(reader_of(), newer)
     for _ in range(5):
         bench.produce("src", range(100, 110))
     assert latest(reader_of(), older)["src"] == {"0": 60}
@@ -102,3 +107,26 @@ def test_a_query_that_is_behind_knows_what_it_has_read_all_of(bench, reader_of):
     assert last["@eoslog"]["read"]["entry"] > all_read["@eoslog"]["read"]["entry"]
     bench.topic("other", 1)
     assert latest(reader, last) == last, "nothing of its topics is new"
+
+
+def test_a_state_that_is_older_than_the_checkpoint_is_no_log_that_was_put_back(bench, reader_of):
+    """Another process, or another machine, has read on."""
+    bench.topic("src", 1)
+    old = bench.log.follow()
+    bench.produce("src", range(10))
+    newer = SourceOffset.from_json_dict(latest(reader_of()))
+    assert newer.read.entry > old.seq
+    given = {"path": bench.url, "subscribe": "src", "startingOffsets": "earliest"}
+    check_continues(newer, parse_source(given, streaming=True), Log.open(bench.url), old)
+
+
+def test_a_run_that_ends_at_its_target_has_read_no_more_than_that(bench, reader_of):
+    bench.topic("src", 1)
+    bench.produce("src", range(15))
+    target = bench.state.seq
+    reader = reader_of(maxOffsetsPerTrigger="10")
+    reader.prepareForTriggerAvailableNow()
+    part = latest(reader)
+    bench.produce("src", range(5))
+    end = latest(reader, part)
+    assert (end["src"], end["@eoslog"]["read"]["entry"]) == ({"0": 15}, target)

@@ -134,9 +134,8 @@ class EosLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         admitted = admit(begin.positions, ends, limit.max_rows) if isinstance(limit, ReadMaxRows) else ends
         reads_all = admitted == ends
         end = replace(begin, positions={**begin.positions, **admitted})
-        if (
-            reads_all and end.to_json_dict() != start
-        ):  # Where nothing is new, Spark is to see the same text again.
+        # Where nothing is new, Spark is to see the same text again: else it would plan a micro-batch without rows.
+        if reads_all and end.to_json_dict() != start:
             end = replace(end, read=read)
         return end.to_json_dict()
 

@@ -324,6 +324,13 @@ def test_another_process_finishes_a_commit_in_doubt(log, store, fault):
     check_log(log.store)
 
 
+def retire_all(log):
+    """All entries that its newest state makes unnecessary."""
+    log.maintenance.snapshot()
+    while log.maintenance.retire(log.state, 100):
+        pass
+
+
 def test_a_commit_in_doubt_before_a_newer_transaction_is_found_in_the_entries(log, store):
     transaction = begin(log)
     receipt = staged(log, transaction, 0, "a")
@@ -349,9 +356,7 @@ def test_a_commit_before_a_newer_transaction_whose_entry_is_retired_is_not_said_
     for number in range(12):
         newer = begin(log)
         newer.commit([staged(log, newer, number, "b")])
-    log.maintenance.snapshot()
-    while log.maintenance.retire(log.state, 100):
-        pass
+    retire_all(log)
     again = DistributedTransaction.resume(transaction.token, url=another(log))
     assert again.outcome() == "unknown"
     with pytest.raises(CommitOutcomeLostError, match="can no longer be found out"):
@@ -367,9 +372,7 @@ def test_a_commit_whose_entry_is_retired_is_repeated(store):
     transaction.commit([receipt])
     for _ in range(12):
         Admin(log).create_topic(f"{log.state.seq}")
-    log.maintenance.snapshot()
-    while log.maintenance.retire(log.state, 100):
-        pass
+    retire_all(log)
     assert earliest(log).seq > transaction.token.began_seq + 1
     again = DistributedTransaction.resume(transaction.token, url=another(log))
     assert again.commit([receipt]) == (receipt,)
@@ -383,9 +386,7 @@ def test_a_commit_before_a_newer_transaction_is_found_though_its_begin_is_retire
     receipt = staged(log, transaction, 0, "a")
     for _ in range(12):
         Admin(log).create_topic(f"{log.state.seq}")
-    log.maintenance.snapshot()
-    while log.maintenance.retire(log.state, 100):
-        pass
+    retire_all(log)
     assert earliest(log).seq > transaction.token.began_seq
     transaction.commit([receipt])
     begin(log)
