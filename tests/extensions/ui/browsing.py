@@ -18,7 +18,7 @@ from spark_eos.extensions.ui.server import Server
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page
 
     from spark_eos.extensions.ui.follower import Follower
 
@@ -45,6 +45,7 @@ def chromium() -> Iterator[Browser]:
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         made = playwright.chromium.launch(executable_path=str(CHROMIUM), headless=True, args=ARGUMENTS)
+        made.new_page()
         yield made
         made.close()
 
@@ -64,16 +65,46 @@ def served(followers: Sequence[Follower], access: Access | None = None, **option
 
 
 @contextmanager
-def opened(browser: Browser, url: str, width: int = 1280, **options: Any) -> Iterator[Page]:
-    """A page that has begun to follow the log. What it logs as an error, or fails of, fails the test."""
+def emptied(browser: Browser) -> Iterator[Page]:
+    """The page that the browser keeps, with nothing of an earlier test: a new one takes four times as long."""
+    page = browser.contexts[0].pages[0]
+    page.set_viewport_size({"width": 1280, "height": 800})
+    yield page
+    page.unroute_all(behavior="ignoreErrors")
+    page.evaluate("try { localStorage.clear(); sessionStorage.clear() } catch {}")  # No site, no storage.
+    page.context.clear_cookies()
+    page.context.clear_permissions()
+    page.emulate_media(color_scheme="null")
+    page.goto("about:blank")
+
+
+@contextmanager
+def opened(
+    browser: Browser, url: str, width: int = 1280, expected: str | None = None, **options: Any
+) -> Iterator[Page]:
+    """A page that has begun to follow the log. What it logs as an error, or fails of, fails the test.
+
+    But for errors with the ``expected`` words. With ``options`` of a context it is a page of its own.
+    """
     problems: list[str] = []
-    with browser.new_context(viewport={"width": width, "height": 800}, **options) as context:
-        page = context.new_page()
-        page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
-        page.on("pageerror", lambda error: problems.append(str(error)))
+
+    def fail(error: Error) -> None:
+        problems.append(str(error))
+
+    def fail_of(said: ConsoleMessage) -> None:
+        if said.type == "error" and not (expected and expected in said.text):
+            problems.append(said.text)
+
+    with browser.new_context(**options) if options else emptied(browser) as place:
+        page = place.new_page() if options else place
+        page.set_viewport_size({"width": width, "height": 800})
+        page.on("console", fail_of)
+        page.on("pageerror", fail)
         page.goto(url)
         page.wait_for_selector("#live.on")
         yield page
+        page.remove_listener("console", fail_of)
+        page.remove_listener("pageerror", fail)
     assert not problems, problems  # Said: no test module, so pytest does not rewrite it.
 
 

@@ -12,7 +12,7 @@ from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.security import Access, new_token
 from spark_eos.storage import MemoryStore
 from tests.extensions.ui.afternoon import HOSTILE, Later, Trouble
-from tests.extensions.ui.browsing import go, in_chromium, opened, served
+from tests.extensions.ui.browsing import emptied, go, in_chromium, opened, served
 
 pytestmark = in_chromium
 
@@ -169,9 +169,9 @@ def test_the_form_that_asks_for_the_token(browser, colours):
     log = Log.create(MemoryStore())
     with (
         served([Follower(log.store)], Access(new_token(), "0.0.0.0"), host="0.0.0.0") as server,
-        browser.new_context(color_scheme=colours) as context,
+        emptied(browser) as page,
     ):
-        page = context.new_page()
+        page.emulate_media(color_scheme=colours)
         page.goto(server.url)
         page.get_by_label("Token").fill("not the token at all")
         page.keyboard.press("Enter")
@@ -183,8 +183,8 @@ def test_the_form_that_asks_for_the_token(browser, colours):
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_what_is_out_of_date(browser, colours):
     log = Log.create(MemoryStore())
-    with served([Follower(log.store)]) as server, browser.new_context(color_scheme=colours) as context:
-        page = context.new_page()
+    with served([Follower(log.store)]) as server, emptied(browser) as page:
+        page.emulate_media(color_scheme=colours)
         page.goto(f"{server.url}#/topics")
         page.wait_for_selector("#live.on")
         server.stop()

@@ -8,7 +8,7 @@ from spark_eos import Admin, Log, Producer
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.security import Access, new_token
 from spark_eos.storage import MemoryStore
-from tests.extensions.ui.browsing import go, in_chromium, opened, pressed, served
+from tests.extensions.ui.browsing import emptied, go, in_chromium, opened, pressed, served
 
 pytestmark = in_chromium
 
@@ -109,8 +109,7 @@ def test_a_login_leads_to_the_address_that_was_asked_for(browser, tmp_path):
     Admin(logs[1]).create_topic("orders", 1)
     token = new_token()
     followers = [Follower(one.url) for one in logs]
-    with served(followers, Access(token)) as server, browser.new_context() as context:
-        page = context.new_page()
+    with served(followers, Access(token)) as server, emptied(browser) as page:
         page.goto(f"{server.url}?log=b%2Flog#/topic/orders")
         pressed(page, page.get_by_label("Token"), token)
         page.keyboard.press("Enter")

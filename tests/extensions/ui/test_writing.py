@@ -11,7 +11,7 @@ from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import PartitionOffset, SourceProgress
-from tests.extensions.ui.browsing import go, in_chromium, opened, pressed, served, unanswered
+from tests.extensions.ui.browsing import emptied, go, in_chromium, opened, pressed, served, unanswered
 from tests.extensions.ui.test_accessibility import violations
 
 pytestmark = in_chromium
@@ -35,14 +35,9 @@ def url(log):
 
 @pytest.fixture
 def page(browser, url):
-    """A page that fails of nothing; that a group is gone, which it has just asked for, is no failure."""
-    with browser.new_context() as context:
-        made, problems = context.new_page(), []
-        made.on("pageerror", lambda error: problems.append(str(error)))
-        made.goto(url)
-        made.wait_for_selector("#live.on")
+    """A page that fails of nothing; an answer that refuses or has gone is no failure."""
+    with opened(browser, url, expected="Failed to load resource") as made:
         yield made
-    assert problems == []
 
 
 def answer(page, button, typed=None):
@@ -122,8 +117,7 @@ def test_a_member_is_removed(page, log, url):
 
 def test_a_reply_that_is_lost_is_looked_for_and_the_change_is_done_once(browser, log, url):
     Admin(log).alter_group_offsets("lost", {TopicPartition("orders", 0): 5})
-    with browser.new_context() as context:
-        page = context.new_page()
+    with emptied(browser) as page:
 
         def lose(route):
             route.fetch()
