@@ -63,6 +63,7 @@ def test_a_property_is_tried_more_often_with_all(run, arguments, number):
     run(*arguments).stdout.fnmatch_lines([f"*tried {number}*"])
 
 
+@pytest.mark.deep
 def test_a_parameter_that_is_not_there_is_an_error(pytester, run):
     pytester.makepyfile(test_it=SOURCE.replace('"b", "c"', '"b", "d"'))
     done = run()

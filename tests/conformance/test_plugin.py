@@ -45,6 +45,7 @@ def run(pytester, monkeypatch):
 both = pytest.mark.parametrize("xdist", [False, True])
 
 
+@pytest.mark.deep("True")
 @both
 def test_every_row_is_shown(run, xdist):
     result = run(A + B, xdist=xdist)
@@ -57,6 +58,7 @@ def test_a_test_may_carry_several_rows(run):
     assert run(A.replace("'a'", "'a', 'b'")).ret == 0
 
 
+@pytest.mark.deep("True")
 @both
 def test_a_row_without_a_test_fails_the_run(run, xdist):
     result = run(A, xdist=xdist)

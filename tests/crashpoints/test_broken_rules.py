@@ -41,6 +41,7 @@ def test_a_sink_that_deletes_files_after_an_unknown_commit(monkeypatch):
     assert "request_lost" not in report.splitlines()[1]
 
 
+@pytest.mark.deep
 def test_a_commit_in_doubt_that_is_reported_as_refused(monkeypatch):
     monkeypatch.setattr(
         Answers,
@@ -57,6 +58,7 @@ def test_an_abort_that_commits(monkeypatch):
     finds(SCENARIOS["streamed, aborted"], "refused, and there")
 
 
+@pytest.mark.deep
 def test_a_take_over_that_commits_what_was_open(monkeypatch):
     complete = producers.complete
     monkeypatch.setattr(

@@ -45,6 +45,8 @@ def test_publication():
 
 
 @pytest.mark.deep(
+    "the table is not asked what it has",
+    "an intent pins nothing",
     "a version pins nothing",
     "replaced files are pinned",
     "a file crosses the end",

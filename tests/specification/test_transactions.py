@@ -56,6 +56,7 @@ def test_transactions_keep_their_promises():
     assert model.states > 10_000
 
 
+@pytest.mark.deep
 def test_transactions_end():
     assert check("TransactionsLive", module="TransactionsModel").states > 1_000
 
@@ -89,6 +90,7 @@ def test_what_the_rules_do_is_specified(number):
     assert refused == known - {"Alone", "OffsetAlone", "Again"}
 
 
+@pytest.mark.deep
 def test_planted_bugs_give_traces_that_are_no_behaviours():
     traces = []
     for name in CODE:

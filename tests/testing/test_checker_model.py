@@ -83,6 +83,7 @@ CORRUPTIONS = {
 }
 
 
+@pytest.mark.deep(*[f"{seed}-{streams}" for seed in SEEDS[15:] for streams in (False, True)])
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_correct_log_is_clean(seed, streams):
@@ -105,8 +106,9 @@ def test_the_model_does_what_is_allowed_and_all_outcomes():
     assert min(counts.values()) > 100
 
 
+@pytest.mark.deep(*[f"{seed}-{what}" for seed in SEEDS[5:15] for what in CORRUPTIONS])
 @pytest.mark.parametrize("what", CORRUPTIONS)
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", SEEDS[:15])
 def test_a_spoilt_event_is_flagged(seed, what):
     pick, change, expected = CORRUPTIONS[what]
     history, fully = World(seed).run(600)

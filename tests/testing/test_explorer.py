@@ -429,14 +429,7 @@ BUGS = {
 }
 
 
-@pytest.mark.deep(
-    "a leader reports a request in the entry after its own",
-    "only the first of a slot's requests is in doubt",
-    "the answer is no while others can find the request",
-    "what was taken along is taken along again",
-    "who slept believes that a retired slot was another's",
-    "who waits for the turn is forgotten",
-)
+@pytest.mark.deep(*[bug for bug, (scenario, *_) in BUGS.items() if scenario != "appenders"])
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_found(monkeypatch, bug):
     name, wrong, *changes = BUGS[bug]
@@ -579,19 +572,10 @@ REDUCED = [
     ("rollers", 1), ("rolling", 0), ("same-batch", 0), ("snapshots", 0), ("streamed-zombies", 0), ("threads", 0),
     ("threads-at-odds", 0), ("undecided-streamed", 1), ("vacuum", 0), ("zombies", 0),
 ]  # fmt: skip
+QUICKLY_REDUCED = [("newcomer", 0), ("snapshots", 0), ("zombies", 0)]
 
 
-@pytest.mark.deep(
-    "both-ways-1",
-    "copiers-0",
-    "expiry-1",
-    "floor-1",
-    "group-1",
-    "recovery-streamed-1",
-    "repeated-1",
-    "streamed-zombies-0",
-    "undecided-streamed-1",
-)
+@pytest.mark.deep(*[f"{name}-{faults}" for name, faults in REDUCED if (name, faults) not in QUICKLY_REDUCED])
 @pytest.mark.parametrize(("name", "faults"), REDUCED)
 def test_orders_that_are_left_out_lose_no_end_and_no_log(name, faults):
     reduced = explore(SCENARIOS[name], faults=faults)

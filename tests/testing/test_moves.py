@@ -60,6 +60,7 @@ def _found(problem, first=0, last=None):
     return any(problem in one for seed in seeds for one in moved(seed).problems)
 
 
+@pytest.mark.deep
 def test_a_closer_that_does_not_look_after_its_create_is_found(monkeypatch):
     def close(source, clock, environment):
         close_after(source, Log(source, clock, environment=environment).follow())

@@ -44,6 +44,7 @@ def test_no_log_counts_as_put_back_in_worlds_where_none_is(seed, monkeypatch):
     assert refused == []
 
 
+@pytest.mark.deep
 def test_one_seed_is_one_world():
     assert restored(3).trace == restored(3).trace
 

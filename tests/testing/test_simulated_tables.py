@@ -108,6 +108,7 @@ def test_a_table_without_pins_is_seen_to_lose_its_files(monkeypatch):
     assert any("has lost" in one for one in problems())
 
 
+@pytest.mark.deep
 def test_a_publisher_that_is_not_fenced_is_seen(monkeypatch):
     monkeypatch.setattr(versions, "require_publisher", lambda state, name, _: state.publications[name])
     assert any("has taken over" in one for one in problems(kill=0.01))

@@ -305,7 +305,14 @@ def test_a_campaign_says_what_it_tried():
     assert f"{tally.events['commits']:,} commits" in tally.table()
 
 
-@pytest.mark.deep("no continuity", "token not looked at", "unknown is no")
+@pytest.mark.deep(
+    "anybody commits",
+    "forgotten in use",
+    "LSO is the end",
+    "no continuity",
+    "token not looked at",
+    "unknown is no",
+)
 @pytest.mark.parametrize(
     ("where", "name", "broken", "says"),
     [
