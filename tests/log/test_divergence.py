@@ -711,6 +711,7 @@ def test_a_request_that_may_be_in_the_copy_stays_in_doubt(tmp_path, doubtful, re
         with pytest.raises(CommitOutcomeUnknownError, match="Open the log again") as unknown:
             log.commit(create("mine"), request_id=request_id)
         assert isinstance(unknown.value.__cause__, DivergedLogError)
+        assert unknown.value.is_final, "a program that repeats it for ever learns nothing"
     assert "mine" in Log.open(tmp_path / "log").state.topics
     with pytest.raises(DivergedLogError):  # It was never in doubt.
         log.commit(create("c"))

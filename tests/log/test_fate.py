@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from spark_eos.log.commit import in_doubt as module
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.tail import Tail
 from spark_eos.log.log import Log
@@ -57,6 +60,37 @@ def test_what_was_lost_and_sent_again_may_still_come():
     in_doubt.record_lost_reply([request])
     assert in_doubt.fate(state, request.request_id) is Fate.UNKNOWN
     assert in_doubt.fate(replace(state, seq=5), request.request_id) is Fate.NOT_APPLIED
+
+
+def test_what_leaders_may_write_yet_is_unanswered_wherever_it_is_sent():
+    """Leaders on other machines may put it into slots up to 10, also after it was withdrawn."""
+    in_doubt = InDoubtRequests()
+    request = Request(b"1" * 16, 0, (SetAppVersion("app", 1),))
+    in_doubt.record_submission([request], 5)
+    in_doubt.record_withdrawal([request.request_id], 10)
+    in_doubt.record_withdrawal([request.request_id])
+    in_doubt.record_read(replace(EMPTY, seq=6))
+    for slot, is_unanswered in ((8, True), (10, True), (11, False)):
+        in_doubt.record_attempt([request], slot)
+        assert in_doubt.is_unanswered(request.request_id) is is_unanswered, slot
+
+
+@pytest.mark.parametrize(
+    ("fates", "told"),
+    [
+        ((Fate.UNKNOWN, Fate.NOT_APPLIED), Fate.UNKNOWN),
+        ((Fate.APPLIED, Fate.UNKNOWN), Fate.UNKNOWN),
+        ((Fate.NOT_APPLIED, Fate.APPLIED), Fate.APPLIED),
+        ((Fate.NOT_APPLIED,), Fate.NOT_APPLIED),
+    ],
+)
+def test_of_a_request_that_was_sent_in_two_forms_both_must_tell(fates, told, monkeypatch):
+    monkeypatch.setattr(module, "fate_of", lambda _, actions: actions[0])
+    in_doubt = InDoubtRequests()
+    for fate in fates:
+        in_doubt.record_attempt([Request(b"1" * 16, 0, (fate,))], 3)
+    in_doubt.record_skip()
+    assert in_doubt.fate(replace(EMPTY, seq=4), b"1" * 16) is told
 
 
 def test_a_clock_that_jumps_aborts_nobody():

@@ -676,6 +676,14 @@ def test_what_an_entry_cannot_hold_is_its_own_trouble(leader, other):
         other.log.commit(create("y"), writer="\ud800")
 
 
+def test_what_is_handed_over_no_more_can_be_refused(other):
+    one, two = (Request(name.encode() * 16, 0, create(name)(None)) for name in "xy")
+    assert other.group.submit([one])
+    assert other.group.submit([two])
+    in_doubt = other.log._committer._in_doubt
+    assert [in_doubt.is_submitted(request.request_id) for request in (one, two)] == [False, True]
+
+
 def test_in_doubt_remember_all_that_a_request_may_be():
     in_doubt = InDoubtRequests()
     one, two, three = (Request(b"id", 0, create(name)(None)) for name in "xyz")

@@ -23,6 +23,7 @@ from spark_eos.errors import (
 from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.log.commit.closing import close_after
+from spark_eos.log.commit.tail import Tail
 from spark_eos.log.data.planner import plan
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.index_store import IndexPageStore
@@ -210,6 +211,17 @@ def test_a_reader_that_slept_goes_on(log, store):
     assert sleeper.state.seq == 2
     assert sleeper.follow() == log.state
     assert values(sleeper) == [*range(40)]
+
+
+def test_what_is_in_entries_that_were_passed_over_is_not_known(log, store):
+    """Else a leader would take along once more what is in one of them."""
+    append(log, 0)
+    tail = Tail(store)
+    slot = tail.follow().seq + 1
+    assert tail.ids_from(slot) == set()
+    append(log, *range(1, 40))
+    assert tail.follow() == log.state
+    assert tail.ids_from(slot) is None
 
 
 def test_a_writer_that_slept_goes_on(log, store):
@@ -597,12 +609,17 @@ def test_what_an_earlier_call_sent_is_not_another_s_though_the_store_says_so_of_
     assert count(log) == 1
 
 
-def test_retired_entries_without_a_snapshot_are_damage(log, store):
-    append(log, 0)
+@pytest.mark.parametrize("is_older", [False, True])
+def test_retired_entries_without_a_snapshot_are_damage(log, store, is_older):
+    append(log, *range(10))
+    older = paths.snapshot(10)
+    body = store.inner.read(older)
     sleeper = another(store)
-    append(log, *range(1, 30))
+    append(log, *range(10, 40))
     for name in listed(store, paths.SNAPSHOTS):
         store.inner.delete(name)
+    if is_older:
+        store.inner.create(older, body)
     with pytest.raises(CorruptRecordError, match="is retired, but no snapshot stands for it"):
         sleeper.follow()
     with pytest.raises(CorruptRecordError, match="is retired, but no snapshot"):

@@ -86,6 +86,12 @@ def test_a_damaged_entry_is_named(store, log):
         Log.open(store)
 
 
+def test_a_first_entry_that_is_empty_is_damaged_and_not_retired(store, log):
+    store.overwrite(paths.entry(log.state.seq), b"")
+    with pytest.raises(CorruptRecordError, match="is no log entry"):
+        Tail(store).follow()
+
+
 def test_an_entry_in_the_wrong_slot(store, log):
     log.commit(create("a"))
     store.create(paths.entry(2), store.read(paths.entry(1)))

@@ -32,7 +32,7 @@ from spark_eos.protocol.actions import (
     SyncGroup,
 )
 from spark_eos.protocol.encoding.entries import encode_entry
-from spark_eos.protocol.encoding.index_pages import checksum
+from spark_eos.protocol.encoding.index_pages import checksum, decode_page, encode_page, seal_rows
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.index import Index, IndexPage, Measures
 from spark_eos.protocol.invariants import InvariantError
@@ -555,6 +555,28 @@ def test_sums_that_are_wrong(store, field):
     store.overwrite(name, encode_snapshot(changed))
     wrong = [one for one in look(store)[0] if one[0] is Verdict.WRONG]
     assert [(at, "but the log says" in text) for _, at, text in wrong] == [(paths.page(page), True)]
+
+
+@pytest.mark.usefixtures("retired")
+def test_a_page_with_a_hole(store):
+    """All sums are right, and an offset in the middle is in none of its rows."""
+    name = listed(store, paths.SNAPSHOTS)[0]
+    store.delete(newest(store))
+    seq = paths.snapshot_seq(name)
+    state = decode_snapshot(store.read(name), seq, "")
+    ((key, partition),) = state.partitions.items()
+    *pages, page = partition.index.pages
+    first, second, *others = decode_page(store.read(paths.page(page)), page, "")
+    rows = first, second._replace(base_offset=second.base_offset + 1, count=0), *others
+    holed = seal_rows(key, rows)
+    store.create(paths.page(holed), encode_page(rows))
+    index = Index((*pages, holed), partition.index.tail)
+    changed = state._replace(partitions=state.partitions.set(key, Partition(0, partition.end, index)))
+    store.overwrite(name, encode_snapshot(changed))
+    texts = [
+        text for verdict, at, text in look(store)[0] if (verdict, at) == (Verdict.WRONG, paths.page(holed))
+    ]
+    assert texts == [f"has a hole at offset {second.base_offset}"]
 
 
 # -- Data ------------------------------------------------------------------------------------------------

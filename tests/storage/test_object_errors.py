@@ -168,6 +168,16 @@ def test_refusals_without_a_code_say_what_to_do_too(status, message, kind, word)
     assert word in str(error)
 
 
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(429, StoreUnavailableError), (503, StoreUnavailableError), (404, StorePermissionError)],
+)
+def test_a_giver_of_credentials_that_is_busy_is_asked_again(status, kind):
+    error = response_error(Response(status, "", "", "", True), "read", "s3://bucket/log/a")
+    assert isinstance(error, kind)
+    assert "No credentials were found" in str(error)
+
+
 @pytest.mark.parametrize("code", ["KeyTooLongError", "InvalidObjectName"])
 def test_a_name_that_the_store_does_not_take(server, code):
     server.refuse("create", 400, code)

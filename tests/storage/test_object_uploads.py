@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pyarrow as pa
 import pytest
 
 from spark_eos.errors import ObjectExistsError, ObjectNotFoundError
 from spark_eos.storage import Settings
+from spark_eos.storage.objects import multipart
 from spark_eos.storage.objects import store as objects
 from spark_eos.storage.objects.clients import parse_location
+from spark_eos.storage.objects.multipart import MultipartUpload
 from spark_eos.storage.objects.store import ObjectStore
 from spark_eos.testing.upload_contract import contents
 from verification.object_server import ObjectServer, serving
@@ -116,3 +120,17 @@ def test_a_list_ends_behind_the_last_name_that_it_is_for(monkeypatch):
         before = server.count("list")
         assert store.next_name("_log/0", "_log/02") is None
         assert server.count("list") == before + 1
+
+
+def test_a_forked_process_does_not_take_back_what_its_parent_sends(monkeypatch):
+    ended = []
+    writer = SimpleNamespace(__exit__=lambda *_: ended.append("the parts"))
+    upload = MultipartUpload("s3://bucket/log", "a", "log/a", None, None, None, None, 1)
+    upload._writer = writer
+    with monkeypatch.context() as child:
+        child.setattr(multipart, "generation", lambda: upload._made_in + 1)
+        upload.abort()
+    assert ended == []
+    upload._writer = writer
+    upload.abort()
+    assert ended == ["the parts"]
