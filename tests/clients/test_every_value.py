@@ -18,6 +18,7 @@ from spark_eos.cli.console.rendering import rendered_json, rendered_text
 from spark_eos.errors import CorruptRecordError, InvalidRecordError
 from spark_eos.log.data import convert
 from spark_eos.log.data.parquet.columns import check_columns
+from spark_eos.log.data.value_ranges import first_without_name
 from spark_eos.log.log import Log
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.storage.memory import MemoryStore
@@ -241,6 +242,13 @@ def test_headers_that_an_earlier_version_took(header, monkeypatch):
         arrow = consumer.poll_arrow(timeout_ms=0)
     assert arrow.column("headers").to_pylist() == rows == read(log).column("headers").to_pylist()
     assert json.loads(lines(arrow)[3])["headers"] == [["k", "v"], header and [None, "v"]]
+
+
+@NAMELESS
+def test_the_first_header_without_a_name_of_a_column_in_chunks(header):
+    """As Parquet files give one that is large."""
+    chunks = [[None, []], [[{"key": "k", "value": None}], [header], [header]]]
+    assert first_without_name(pa.chunked_array(chunks, HEADERS)) == 3
 
 
 def log_of_an_earlier_version(header, monkeypatch):

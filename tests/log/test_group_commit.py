@@ -20,7 +20,9 @@ from spark_eos.errors import (
 from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.log.commit import group
+from spark_eos.log.commit.entry_builder import EntryBuilder, PendingCommit
 from spark_eos.log.commit.in_doubt import InDoubtRequests
+from spark_eos.log.commit.tail import ClockReading
 from spark_eos.log.log import Log
 from spark_eos.log.topics import schema_of
 from spark_eos.maintenance.compaction import Compactor
@@ -541,6 +543,12 @@ def test_what_is_to_follow_the_state_it_saw_is_never_handed_over(leader, other):
     assert {*done.state.topics} == {"x", "y"}
     assert writers(leader) == ["a", "b"], "an entry of its own"
     assert not other.log._parts.in_doubt.ids
+
+
+def test_what_is_to_follow_the_state_it_saw_keeps_what_another_thread_writes_with_it():
+    tickets = [PendingCommit(create("x"), bytes(16), "", is_alone) for is_alone in (True, False)]
+    drafts = [EntryBuilder(EMPTY, ClockReading(0, 0), some) for some in (tickets, tickets[1:])]
+    assert [draft.is_alone for draft in drafts] == [True, False]
 
 
 @pytest.mark.parametrize(

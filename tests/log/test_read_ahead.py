@@ -14,7 +14,8 @@ from spark_eos.log import paths
 from spark_eos.log.commit.read_ahead import AHEAD, FAR
 from spark_eos.log.environment import PROCESS
 from spark_eos.log.log import Log
-from spark_eos.protocol.encoding.entries import decode_entry
+from spark_eos.protocol.actions import Entry, Request
+from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.storage import MemoryStore
 from spark_eos.testing.faulty_store import FaultyStore
 from tests.log.fakes import FakeClock, create
@@ -184,6 +185,8 @@ def test_a_process_that_slept_for_a_day_and_goes_on_from_a_snapshot_leaves_what_
     clock = JumpingClock()
     log = Followed(clock, interval=FAR).add(FAR + 4)
     log.writer.maintenance.snapshot()
+    stray = Entry(1, (Request(b"1" * 16, 0, create("stray")(None)),))
+    log.store.inner.overwrite(name(1), encode_entry(stray))  # Its name was deleted, and filled by a sleeper.
     clock.ahead_s += 24 * 3600
     assert announced(log, FAR + 2).catch_up() == FAR + 2
     assert set(log.reader.state.topics) == {f"t{at}" for at in range(1, FAR + 3)}
