@@ -227,7 +227,9 @@ def test_rows_before_the_start_have_no_files_any_more(retired, store):
 
 def test_offsets_behind_the_end_are_worth_a_note(log, store):
     topic = log.topic("t")
-    log.commit(lambda _: (CommitOffsets("g", (PartitionOffset("t", topic.topic_id, 0, 44),)),))
+    for group, offset in (("at the end", 43), ("g", 44)):
+        at = (PartitionOffset("t", topic.topic_id, 0, offset),)
+        log.commit(lambda _, group=group, at=at: (CommitOffsets(group, at),))
     assert only(store) == (Verdict.NOTE, "group g", "has committed offset 44 for t-0, which ends at 43")
 
 

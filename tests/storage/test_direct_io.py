@@ -83,6 +83,7 @@ def test_files_under_way_at_once_have_memory_of_their_own(tmp_path, behind):
         other.write(b"c" * (MB + 5))
     assert bytes(store.read("b")) == b"b" * (MB + 5)
     assert bytes(store.read("c")) == b"c" * (MB + 5)
+    assert len(direct_io._spare) == 2, "however many were under way"
 
 
 def test_the_memory_of_a_file_that_failed_is_not_used_again(tmp_path, writes, behind):

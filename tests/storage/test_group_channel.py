@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import shutil
@@ -270,6 +271,7 @@ def test_an_entry_that_was_written_in_part_is_not_announced(one, other, monkeypa
     monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:20]))
     one.publish(7, b"more than twenty bytes of an entry")
     assert other.published(7) is None
+    assert not one.submit(b"more than twenty bytes of a request"), "no leader can read it"
 
 
 def test_what_is_no_message_does_not_count(one, other, folder):
@@ -286,6 +288,19 @@ def test_what_is_gone_with_its_folder_is_withdrawn(one, folder):
     shutil.rmtree(folder)
     assert one.withdraw()
     assert not one.submit(b"another")
+
+
+def test_what_can_neither_be_written_over_nor_removed_is_not_withdrawn(one, other, monkeypatch):
+    one.submit(b"a request")
+
+    def refuse(*_):
+        raise OSError(errno.EIO, "refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        patch.setattr(os, "unlink", refuse)
+        assert not one.withdraw()
+    assert list(other.submissions()) == [b"a request"]
 
 
 def test_a_shorter_message_has_nothing_of_a_longer_one(one, other):

@@ -281,15 +281,16 @@ def test_a_link_in_doubt_to_a_name_that_another_took(
     assert store.read("a/b").to_pybytes() == b"theirs"
 
 
+@pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE])
 def test_a_link_that_lands_while_it_is_in_doubt(
-    store: PosixStore, system: System, monkeypatch: pytest.MonkeyPatch
+    store: PosixStore, system: System, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     late: list[Callable[[], None]] = []
     real = os.link
 
     def link(source: str, target: str, *, dst_dir_fd: int) -> None:
         late.append(lambda: real(source, target, dst_dir_fd=dst_dir_fd))
-        fail(errno.EIO)()
+        fail(code)()
 
     def count_then_land(path: str) -> int:
         links = Path(path).stat().st_nlink
@@ -355,6 +356,7 @@ def test_list_passes_over_what_is_no_object(store: PosixStore) -> None:
     root = Path(store.root)
     (root / "loop").symlink_to(root)
     (root / "dangling").symlink_to(root / "nowhere")
+    (root / "linked").symlink_to(root / "a" / "b")
     os.mkfifo(root / "pipe")
     (root / "empty folder").mkdir()
     Path(os.fsdecode(os.fsencode(root) + b"/\xff")).write_bytes(b"no Unicode")
@@ -383,9 +385,12 @@ def test_leftovers_are_discarded_by_age(store: PosixStore) -> None:
     yesterday = time.time() - 86_400
     os.utime(temp / "old", (yesterday, yesterday))
     os.utime(temp / "empty", (yesterday, yesterday))
+    (temp / "group-channel-of-yesterday").mkdir()
+    os.utime(temp / "group-channel-of-yesterday", (yesterday, yesterday))
     assert (temp / "empty-twin").samefile(temp / "empty")
     assert store.discard_leftovers(3600) == 1
-    assert sorted(path.name for path in temp.iterdir()) == ["empty", "empty-twin", "young"]
+    left = ["empty", "empty-twin", "group-channel-of-yesterday", "young"]
+    assert sorted(path.name for path in temp.iterdir()) == left
     assert store.size("retired") == 0
 
 

@@ -57,6 +57,7 @@ TRANSLATIONS = [
     ("link", errno.EXDEV, UnsupportedStoreError),
     ("link", errno.ENOENT, StoreUnavailableError),
     ("link", errno.ENAMETOOLONG, InvalidRequestError),
+    ("link", errno.ELOOP, InvalidRequestError),
 ]
 
 
