@@ -181,12 +181,13 @@ def test_announcements_are_not_believed():
     assert log.relayed == ["distrusted"]
 
 
-def test_a_process_that_slept_for_a_day_and_goes_on_from_a_snapshot_leaves_what_it_has_just_read():
+@pytest.mark.parametrize("newest", [FAR + 2, 5])
+def test_a_process_that_slept_for_a_day_and_goes_on_from_a_snapshot_leaves_what_it_has_just_read(newest):
     clock = JumpingClock()
-    log = Followed(clock, interval=FAR).add(FAR + 4)
+    log = Followed(clock, interval=newest - 1).add(newest + 2)
     log.writer.maintenance.snapshot()
     stray = Entry(1, (Request(b"1" * 16, 0, create("stray")(None)),))
     log.store.inner.overwrite(name(1), encode_entry(stray))  # Its name was deleted, and filled by a sleeper.
     clock.ahead_s += 24 * 3600
-    assert announced(log, FAR + 2).catch_up() == FAR + 2
-    assert set(log.reader.state.topics) == {f"t{at}" for at in range(1, FAR + 3)}
+    assert announced(log, newest).catch_up() == newest
+    assert set(log.reader.state.topics) == {f"t{at}" for at in range(1, newest + 1)}

@@ -19,6 +19,7 @@ from spark_eos.errors import (
 )
 from spark_eos.log.data import records
 from spark_eos.log.data.planner import plan
+from spark_eos.log.data.reader import read_batch
 from spark_eos.log.data.records import read
 from spark_eos.log.topics import is_compacted
 from spark_eos.maintenance import compaction, rewrite
@@ -26,6 +27,8 @@ from spark_eos.maintenance.cleaner import KeyMap, label_of, since
 from spark_eos.maintenance.compaction import Compactor
 from spark_eos.maintenance.rewrite import CLEAN
 from spark_eos.maintenance.rolling import Roller
+from spark_eos.maintenance.verify import data
+from spark_eos.maintenance.verify.verify import verify
 from spark_eos.protocol.actions import AdvanceLogStart, AlterTopic, AppendBatches, PartitionOffset
 from spark_eos.protocol.index import Kind
 from spark_eos.protocol.invariants import check_state
@@ -596,7 +599,8 @@ def test_files_stay_while_nobody_knows(world):
     assert pairs(world.log) == expected
 
 
-def test_retention_beside_it(world):
+@pytest.mark.parametrize("at", [8, 7], ids=["whole pages", "a part of a page"])
+def test_retention_beside_it(world, at):
     fill(world)
     names = [row.file.name for row in world.sealed()]
     other = world.another()
@@ -604,9 +608,9 @@ def test_retention_beside_it(world):
     def delete(operation, name):
         if operation == "read" and name == names[0]:
             world.store.before = lambda *_: None
-            start = AdvanceLogStart((PartitionOffset("t", world.topic.topic_id, 0, 8),))
+            start = AdvanceLogStart((PartitionOffset("t", world.topic.topic_id, 0, at),))
             other.commit(lambda _: (start,))
-            for gone in names[:8]:
+            for gone in names[:at]:
                 world.store.delete(gone)
 
     world.store.before = delete
@@ -619,6 +623,22 @@ def test_a_file_that_is_missing_is_told(world):
     world.store.delete(world.sealed()[0].file.name)
     with pytest.raises(ObjectNotFoundError):
         Compactor(world.log).run()
+
+
+def test_verify_finds_a_batch_with_more_offsets_than_the_log_says(world, monkeypatch):
+    fill(world)
+    Compactor(world.log).run()
+
+    def too_many(store, file, *args, **options):
+        rows = read_batch(store, file, *args, **options)
+        if not file.offsets:
+            return rows
+        return rows.set_column(0, rows.schema.field(0), pa.array([99] * len(rows), rows.schema.field(0).type))
+
+    monkeypatch.setattr(data, "read_batch", too_many)
+    told = []
+    verify(world.store, told.append)
+    assert "its rows take" in told[0].text
 
 
 def test_a_topic_that_was_deleted_and_created_again(world):

@@ -25,6 +25,7 @@ from spark_eos.log.log import Log
 from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.maintenance import copying
 from spark_eos.maintenance.copying import MARK, PLAN, copy_log
+from spark_eos.maintenance.reachability import data_sizes
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.maintenance.verify.verify import Verdict, verify
 from spark_eos.storage import MemoryStore
@@ -252,6 +253,37 @@ def test_damage_of_the_log_is_named_and_nothing_becomes_a_log():
 
     with pytest.raises(CorruptRecordError, match=rf"{lost}.*eoslog verify"):
         copy_log(Watched(log.store, write_on), target, print)
+    with pytest.raises(NotALogError):
+        Log.open(target)
+
+
+def test_a_file_that_was_cut_off_is_named_and_nothing_becomes_a_log():
+    log = grown()
+    name, size = min(data_sizes(log.state, log.load).items())
+    whole = log.store.read(name)
+    log.store.delete(name)
+    log.store.create(name, whole[:-8])
+    target = store()
+    with pytest.raises(CorruptRecordError, match=f"{name} has {size - 8} bytes, not {size}: the log itself"):
+        copy_log(log.store, target, print)
+    with pytest.raises(NotALogError):
+        Log.open(target)
+
+
+def test_a_log_that_is_replaced_while_it_is_copied():
+    log, other = grown(), grown(name=b"z")
+    names = [info.name for info in log.store.list("")]
+
+    def replace(_, name):
+        if name.startswith(paths.DATA) and names:
+            while names:
+                log.store.delete(names.pop())
+            for info in other.store.list(""):
+                log.store.create(info.name, other.store.read(info.name))
+
+    target = store()
+    with pytest.raises(NotALogError, match=f"does not hold log {log.log_id} any more"):
+        copy_log(Watched(log.store, replace), target, print)
     with pytest.raises(NotALogError):
         Log.open(target)
 

@@ -125,6 +125,7 @@ def test_old_snapshots_that_are_left_over_go(log):
 def test_entries_are_retired_by_who_has_stored_no_snapshot_itself(log):
     append(log, *range(40))
     maintained(log, only=["snapshot"])
+    assert maintained(log, only=["retire"], dry_run=True)["retire"].text == "would retire 35 entries"
     assert retired(log) == []
     found = maintained(log, only=["retire"])
     assert found["retire"].text == "retired 35 entries"

@@ -409,6 +409,13 @@ def test_pages_of_the_snapshot_before_the_newest_stay(log):
         assert [*vacuum_module.page_names(state, another(log).load)]
 
 
+def test_a_damaged_snapshot_keeps_no_page_and_stops_nothing(log):
+    append(log, *range(29))
+    log.store.overwrite(listed(log, paths.SNAPSHOTS)[0], b"damaged")
+    log.store.create("_log/index/left/over.avro", b"")
+    assert now(log).run().objects == {"index": 1}
+
+
 def test_pages_that_are_stored_while_they_are_listed_stay(log):
     """Another process passes a boundary, and stores pages, of which the state at hand knows nothing yet."""
     append(log, *range(20))

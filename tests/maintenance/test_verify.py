@@ -7,7 +7,12 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from spark_eos.errors import NotALogError, ObjectNotFoundError, UnsupportedVersionError
+from spark_eos.errors import (
+    NotALogError,
+    ObjectNotFoundError,
+    StorePermissionError,
+    UnsupportedVersionError,
+)
 from spark_eos.log import paths
 from spark_eos.log.clock import Retry
 from spark_eos.log.log import Log
@@ -31,7 +36,7 @@ from spark_eos.protocol.actions import (
     ReplaceSegments,
     SyncGroup,
 )
-from spark_eos.protocol.encoding.entries import encode_entry
+from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.protocol.encoding.index_pages import checksum, decode_page, encode_page, seal_rows
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
 from spark_eos.protocol.index import Index, IndexPage, Measures
@@ -42,6 +47,7 @@ from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing.wrapped_store import WrappedStore
 from tests.log.test_time_travel import Clock
+from tests.maintenance.world import Watched
 from verification.retiring import RETIRED_AT_ONCE
 
 
@@ -207,7 +213,10 @@ def test_a_snapshot_that_is_not_there_yet(store):
     log.does_maintenance = False
     append(log, *range(10))
     assert only(store)[:2] == (Verdict.NOTE, paths.snapshot(10))
-    assert only(store, repair=True)[0] is Verdict.REPAIRED
+    done = []
+    watched = Watched(store, lambda *call: done.append(call))
+    assert only(watched, repair=True)[0] is Verdict.REPAIRED
+    assert done.index(("ensure_durable", paths.entry(10, 7))) < done.index(("create", paths.snapshot(10)))
     assert look(store)[0] == []
     assert Log.open(store).state == log.state
     assert look(store)[1].snapshots == 1
@@ -352,6 +361,18 @@ def test_what_a_power_cut_brought_back(store):
     assert "and 1 others are not retired" in text
 
 
+@pytest.mark.usefixtures("whole")
+def test_an_entry_of_another_history(store):
+    """A process has written it that slept while the log was put back. What lies behind it is looked at."""
+    name = paths.entry(37, 7)
+    entry = decode_entry(store.read(name), 37, name)
+    store.overwrite(name, encode_entry(entry._replace(previous=bytes(16))))
+    flip(store, paths.snapshot(40))
+    found = [(verdict, at, text.split(":")[0]) for verdict, at, text in look(store)[0]]
+    assert (Verdict.WRONG, name, "is of another history") in found
+    assert [at for verdict, at, _ in found if verdict is Verdict.WRONG] == [name, paths.snapshot(40)]
+
+
 @pytest.mark.usefixtures("log")
 def test_a_step_that_breaks_a_rule(store, monkeypatch):
     """Each entry is checked by itself, from the first one on that is not retired."""
@@ -484,6 +505,11 @@ def test_no_good_snapshot(store):
     assert [name for _, name, _ in found][:3] == [*listed(store, paths.SNAPSHOTS), paths.entry(1)]
     assert "no good snapshot stands for it" in found[2][2]
     assert summary.entries == 45 - sum(not info.size for info in store.list(paths.LOG)), "all others decode"
+    remedies = []
+    verify(store, lambda finding: remedies.append(finding.remedy))
+    assert all(remedy.startswith("put it back from a copy") for remedy in remedies[:2]), (
+        "none stands for another"
+    )
 
 
 # -- Pages ----------------------------------------------------------------------------------------------
@@ -617,6 +643,19 @@ def test_a_damaged_batch(log, store):
     assert look(store, quick=True)[0] == []
 
 
+@pytest.mark.usefixtures("whole")
+def test_a_file_that_may_not_be_read_does_not_end_it(store):
+    name = listed(store, paths.DATA)[0]
+
+    def deny(operation, at):
+        if (operation, at) == ("read", name):
+            raise StorePermissionError(f"{at}: cannot read")
+
+    found, summary = look(Watched(store, deny))
+    assert [(verdict, at) for verdict, at, _ in found] == [(Verdict.WRONG, name)]
+    assert (summary.unread_files, summary.files) == (1, 43)
+
+
 def test_a_file_of_many_batches_is_told_once(store):
     log = created(store)
     log.ensure_topic("many", 3)
@@ -658,6 +697,26 @@ def test_beside_a_writer_that_retires(store, seq, call):
     found, summary = look(meanwhile)
     assert [one for one in found if one[0] is Verdict.WRONG] == []
     assert summary.records + summary.retired >= 40
+
+
+def test_beside_a_writer_that_stores_the_next_snapshot(whole, store):
+    def go_on():
+        append(whole, *range(43, 46))
+        for name in listed(store, paths.SNAPSHOTS)[:-1]:
+            store.delete(name)
+
+    assert look(Meanwhile(store, paths.entry(44, 7), go_on))[0] == []
+    assert listed(store, paths.SNAPSHOTS) == [paths.snapshot(45)]
+
+
+@pytest.mark.usefixtures("retired")
+def test_beside_one_that_deletes_the_names_of_retired_entries(store):
+    def delete():
+        for seq in range(1, 6):
+            store.delete(paths.entry(seq, 7))
+
+    assert look(Meanwhile(store, paths.entry(5, 7), delete, "size"))[0] == []
+    assert paths.entry(5, 7) not in listed(store, paths.ENTRIES)
 
 
 @pytest.mark.parametrize("prefix", [paths.DATA, paths.INDEX, paths.SNAPSHOTS])

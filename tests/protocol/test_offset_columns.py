@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ from spark_eos.protocol.encoding.offset_columns import (
     runs_of,
     source_columns,
 )
+from spark_eos.protocol.types import MAX_PARTITIONS
 
 NAMES = st.sampled_from(["a", "b", "é"])
 NUMBERS = st.integers(-1, 5)
@@ -48,6 +50,19 @@ def test_a_source_keeps_its_texts(start, end, text, follows):
     columns = source_columns(source)
     assert read_source(columns) == source
     assert columns["start_is_text"] is (follows and bool(start))
+
+
+@pytest.mark.parametrize(
+    ("count", "expected", "says"),
+    [
+        (MAX_PARTITIONS + 1, None, f"up to {MAX_PARTITIONS} are possible"),
+        (-1, None, "a run of -1 partitions"),
+        (2, 3, "runs of 2 partitions for 3 values"),
+    ],
+)
+def test_runs_that_cannot_be_are_refused_before_anything_is_made_of_them(count, expected, says):
+    with pytest.raises(ValueError, match=says):
+        read_runs([{"topic_id": "t", "first": 0, "count": count}], expected)
 
 
 def test_a_micro_batch_names_its_partitions_once():

@@ -34,7 +34,10 @@ def test_the_names_of_a_log_are_plain(name):
     assert object_names._IS_PLAIN(name)
 
 
-@pytest.mark.parametrize("name", ["_tmp", "_tmp/a", "a//b", "a/", "/a", "../a", "a/..", "a\0", "x" * 256, ""])
+@pytest.mark.parametrize(
+    "name",
+    ["_tmp", "_tmp/a", "a//b", "a/", "/a", "../a", "a/..", "a\0", "x" * 256, "ä" * 128, "ä/" * 400 + "x", ""],
+)
 def test_a_name_against_a_rule(name):
     with pytest.raises(InvalidRequestError, match="cannot name an object"):
         object_names.check_name(name)

@@ -72,7 +72,7 @@ class DataCheck:
             whole = Pin(min(pin.start for pin in of), max(pin.end for pin in of), pages)
             self._pinned(state, key, whole)
         self._notes.summary.unread_files = len(self._closed)
-        if self._closed and self._store.encryption_key_id is None:
+        if self._closed and self._encrypted_at >= 0 and self._store.encryption_key_id is None:
             self._notes.add(
                 Verdict.NOTE,
                 paths.DATA,
@@ -242,16 +242,7 @@ class DataCheck:
         except StorePermissionError as error:
             self._closed.add(row.file.name)
             return _without_place(error, row.file.name)
-        if row.file.offsets and row.file.is_parquet:
-            row_offsets = table.column(0).to_pylist()
-            if (
-                row_offsets != sorted({*row_offsets})
-                or row_offsets[0] < row.base_offset
-                or row_offsets[-1] >= row.next_offset
-            ):
-                ends = f"{row.base_offset} to {row.next_offset}"
-                return f"its rows have offsets that are not in order, or not from {ends}"
-        elif row.file.offsets:
+        if row.file.offsets and not row.file.is_parquet:
             offsets = len(table) + sum(table.column(0).to_pylist())
             if offsets > row.count:
                 return f"its rows take {offsets} offsets, and there are {row.count}"
