@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from itertools import groupby
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,8 +19,12 @@ from spark_eos.errors import (
 from spark_eos.log.data import planner
 from spark_eos.log.data.parquet import writer
 from spark_eos.log.data.parquet.plan import plan_sealed
+from spark_eos.log.data.parquet.writer import ParquetOptions
+from spark_eos.maintenance import rewrite
+from spark_eos.maintenance.rewrite import Rewriter, read_row
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.maintenance.segments import sealer
+from spark_eos.maintenance.segments.form import Form
 from spark_eos.maintenance.segments.plan import LARGE_FILE, Facts, is_large, plan_parquet
 from spark_eos.maintenance.segments.sealer import Cut, seal
 from spark_eos.maintenance.verify.verify import verify
@@ -282,6 +287,29 @@ def test_an_older_schema_version_is_written_again_if_that_is_asked():
     assert content(world, one.file.name).column_names == ["a", "b", "_partition", "_offset", "_timestamp"]
 
 
+def files_in_order(world):
+    """The files of all batches, each as often as it is met on the way: once, if no two of them mix."""
+    return [name for name, _ in groupby(row.file.name for row in world.sealed())]
+
+
+def test_a_parquet_file_lies_in_one_page_and_beside_no_other(monkeypatch):
+    """Each is written again as a whole, and other programs read it as a whole."""
+    monkeypatch.setattr(rewrite, "GROUP_BYTES", 1)
+    monkeypatch.setattr(rewrite, "PAGE_ROWS", 2)
+    world, _ = sealed_world(files=4)
+    assert len(files_in_order(world)) == len(world.files()) == 4
+    rows, form = world.sealed(), Form(offsets=False, parquet=ParquetOptions())
+    monkeypatch.setattr(rewrite, "PAGE_ROWS", 9)
+    with Rewriter(world.log, world.topic, 0, world.partition.index.pages, form) as new:
+        for at, row in enumerate(rows):
+            if at in {2, 3}:
+                new.keep(row)
+            else:
+                new.take(row, read_row(world.log, world.topic, 0, row, 0))
+        new.commit("test")
+    assert len(files_in_order(world)) == len(world.files()) == 3
+
+
 # -- Verification ------------------------------------------------------------------------------------------
 
 
@@ -291,13 +319,13 @@ def found(store):
     return [one.text for one in told]
 
 
-def sealed_world():
+def sealed_world(files=1):
     world = World(MemoryStore(), config=PARQUET)
     for number in range(8):
         world.append(b"%d" % number, b"x")
     Roller(world.log, tail_rows=1).run()
-    (name,) = world.files()
-    return world, name
+    assert len(world.files()) == files
+    return world, min(world.files())
 
 
 def put(store, name, data):

@@ -22,7 +22,9 @@ from spark_eos.protocol.encoding.avro import (
     since,
     versions,
 )
-from spark_eos.protocol.state import State
+from spark_eos.protocol.encoding.values import CONFIG, NUMBERS
+from spark_eos.protocol.replace import replace
+from spark_eos.protocol.state import EMPTY, CommittedOffset, Partition, State
 
 
 class Inner(NamedTuple):
@@ -78,6 +80,36 @@ def test_maps_are_written_in_the_order_of_their_keys():
     written = OUTER.write(VALUE)
     assert [one["name"] for one in written["by_name"]] == ["one", "two"]
     assert [(one["topic"], one["number"]) for one in written["by_key"]] == [("t", 0), ("t", 1)]
+
+
+PARTITIONS = [("t", 1), ("s", 0), ("t", 0)]
+NAMES = ["b", "c", "a"]
+
+
+@pytest.mark.parametrize(
+    ("write", "keys", "value"),
+    [
+        (snapshots._windows, PARTITIONS, (1, 2)),
+        (snapshots._group_offsets, PARTITIONS, CommittedOffset("id", 1, "", 0, 0)),
+        (snapshots._sorted, PARTITIONS, True),
+        (map_of(INNER, topic="string", number="long").write, PARTITIONS, Inner("one")),
+        (map_of(INNER, key="string").write, NAMES, Inner("one")),
+        (CONFIG.write, NAMES, "1"),
+        (NUMBERS.write, NAMES, 1),
+    ],
+)
+def test_the_same_map_is_stored_as_the_same_bytes_in_every_process(write, keys, value):
+    """A map has its keys in another order in each of them."""
+    assert write(dict.fromkeys(keys, value)) == write(dict.fromkeys(sorted(keys), value))
+
+
+def test_producers_are_stored_in_the_order_of_their_ids():
+    partition = Partition(0, 9, open={33: 4, 1: 2}, aborted={(33, 0): True, (1, 0): True})
+    state = replace(EMPTY, open_transactions={33: True, 1: True}, partitions={("t", 0): partition})
+    written = snapshots.SNAPSHOT.write(state)
+    assert written["open_transactions"] == [1, 33]
+    (other,) = written["partitions"]["others"]
+    assert (other["open"], other["aborted"]) == ([(1, 2), (33, 4)], [(1, 0), (33, 0)])
 
 
 def test_what_came_later_has_its_default_in_what_an_older_version_wrote():
