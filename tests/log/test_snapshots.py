@@ -637,6 +637,15 @@ def test_a_damaged_snapshot_is_passed_over(log, store, caplog):
     assert f"{name} is damaged" in caplog.text
 
 
+def test_a_snapshot_of_another_entry_is_passed_over(log, store, caplog):
+    append(log, *range(21))
+    older, newest = listed(store, paths.SNAPSHOTS)[-2:]
+    store.inner.overwrite(newest, store.inner.read(older))
+    with caplog.at_level(logging.WARNING):
+        assert another(store).state == log.state
+    assert f"{newest} is the state after entry" in caplog.text
+
+
 def test_a_damaged_page_is_named(log, store):
     append(log, *range(21))
     name = listed(store, paths.INDEX)[0]

@@ -9,6 +9,7 @@ import pytest
 from fastavro import schemaless_reader, schemaless_writer
 from immutables import Map
 
+from spark_eos.errors import CorruptRecordError
 from spark_eos.protocol.encoding import snapshots
 from spark_eos.protocol.encoding.avro import (
     STRING,
@@ -22,9 +23,14 @@ from spark_eos.protocol.encoding.avro import (
     since,
     versions,
 )
+from spark_eos.protocol.encoding.snapshot_partitions import partition_columns, read_partitions
+from spark_eos.protocol.encoding.snapshot_publications import Pins, Publications, _read_columns, resolved
 from spark_eos.protocol.encoding.values import CONFIG, NUMBERS
+from spark_eos.protocol.index import Index, IndexRow, Kind, Rows
+from spark_eos.protocol.publication import Pin, Publication, PublicationVersion
 from spark_eos.protocol.replace import replace
 from spark_eos.protocol.state import EMPTY, CommittedOffset, Partition, State
+from spark_eos.protocol.types import NO_PRODUCER
 
 
 class Inner(NamedTuple):
@@ -110,6 +116,24 @@ def test_producers_are_stored_in_the_order_of_their_ids():
     assert written["open_transactions"] == [1, 33]
     (other,) = written["partitions"]["others"]
     assert (other["open"], other["aborted"]) == ([(1, 2), (33, 4)], [(1, 0), (33, 0)])
+
+
+def test_what_belongs_to_no_partition_is_damage():
+    run = {"topic_id": "t", "first": 0, "count": 1}
+    rows = Rows().append(IndexRow(0, 1, Kind.HOLE, NO_PRODUCER, -1))
+    columns = partition_columns({("t", 0): Partition(0, 1, Index((), rows))})
+    assert read_partitions(columns)["t", 0].end == 1
+    with pytest.raises(CorruptRecordError, match="rows that belong to no partition"):
+        read_partitions(columns._replace(body=columns.body + b"1"))
+    with pytest.raises(CorruptRecordError, match="sequence numbers that belong to no partition"):
+        snapshots._read_windows({"runs": [run], "counts": [1], "numbers": [1, 2]})
+    with pytest.raises(CorruptRecordError, match="pinned pages that belong to no partition"):
+        _read_columns(Pins([run], [0], [1], [1], [0, 1]))
+    pins = Map({("t", 0): Pin(0, 1, (-1,))})
+    published = PublicationVersion(1, 1, 1, 1, 1, Map(), pins)
+    publications = Map({"p": Publication("p", "delta", Map(), (), published=published)})
+    with pytest.raises(CorruptRecordError, match="pins no page"):
+        resolved(Publications(publications, Map()), {("t", 0): Partition(0, 1)})
 
 
 def test_what_came_later_has_its_default_in_what_an_older_version_wrote():
