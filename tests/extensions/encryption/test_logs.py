@@ -22,6 +22,7 @@ from spark_eos.errors import (
 from spark_eos.extensions.encryption.store import EncryptedStore
 from spark_eos.log.data.parquet.reader import forget_footers
 from spark_eos.log.data.planner import plan
+from spark_eos.maintenance.copying import copy_log
 from spark_eos.maintenance.rolling import Roller
 from spark_eos.maintenance.verify.report import Finding, Verdict
 from spark_eos.maintenance.verify.verify import verify
@@ -131,6 +132,13 @@ def test_a_process_that_slept_with_a_plain_file(inner: MemoryStore) -> None:
     with pytest.raises(StagedFileExpiredError, match="encrypted"):
         slept._committer.commit(lambda _: (action,))
     assert received(Log.open(keyed(inner))) == [b"before", SECRET]
+
+
+def test_a_copy_does_not_encrypt_what_is_plain(inner: MemoryStore) -> None:
+    copy = MemoryStore()
+    with pytest.raises(ConfigError, match="is not encrypted, and a copy has its files as they are"):
+        copy_log(inner, keyed(copy), print)
+    assert [*copy.list("")] == []
 
 
 def test_a_plain_file_after_the_mark_is_found(inner: MemoryStore) -> None:
