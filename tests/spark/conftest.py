@@ -164,7 +164,8 @@ class HandMade:
 class Driver:
     """A query run: stages as tasks do, commits with a new writer each time as Spark does."""
 
-    def __init__(self, bench, checkpoint, topic="out", **options):
+    def __init__(self, bench, checkpoint, topic="out", overwrite=False, **options):
+        self._overwrite = overwrite
         self.run_id = str(uuid.uuid4())
         self._bench = bench
         self._checkpoint = checkpoint
@@ -173,7 +174,7 @@ class Driver:
 
     @property
     def writer(self):
-        return EosLogStreamWriter(parse_sink(self._options, streaming=True), ROWS, overwrite=False)
+        return EosLogStreamWriter(parse_sink(self._options, streaming=True), ROWS, overwrite=self._overwrite)
 
     def stage(self, *values):
         """One task for each value, and one without rows."""

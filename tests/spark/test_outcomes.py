@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pyarrow as pa
 import pytest
 
@@ -301,3 +303,15 @@ def test_of_two_jobs_with_one_version_the_outrun_one_writes_nothing(bench):
     assert bench.files("out") == bench.referenced("out") != set()
     late = EosLogBatchWriter(parse_sink(options, streaming=False), ROWS, overwrite=False)
     assert late.write(iter([batch])).files == ()
+
+
+def test_a_version_is_one_of_its_topic_and_a_repeated_older_one_is_a_warning(bench, caplog):
+    caplog.set_level(logging.INFO, "spark_eos")
+    batch = pa.record_batch([pa.array([b"a"])] * 2, names=["key", "value"])
+    for topic, version in (("out", 2), ("other", 2), ("out", 2), ("out", 1)):
+        options = {"path": bench.url, "topic": topic, "txnAppId": "job", "txnVersion": str(version)}
+        writer = EosLogBatchWriter(parse_sink(options, streaming=False), ROWS, overwrite=False)
+        writer.commit([writer.write(iter([batch]))])
+    assert bench.values("out") == bench.values("other") == ["a"]
+    told = [(record.levelname, record.args[-1]) for record in caplog.records if "repetition" in record.msg]
+    assert told == [("INFO", 2), ("WARNING", 1)]

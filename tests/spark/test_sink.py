@@ -23,3 +23,11 @@ def test_the_checkpoint_must_be_that_of_the_query(bench, driver, hand_made, ours
         query.commit(messages, 0)
     assert bench.values("out") == []
     assert bench.files("out") == set()
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_complete_mode_replaces_what_the_topic_has(bench, driver, guarantee):
+    query = driver(overwrite=True, processing_guarantee=guarantee)
+    query.run(0, "a", "b")
+    query.run(1, "c")
+    assert bench.values("out") == ["c"]

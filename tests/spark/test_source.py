@@ -115,6 +115,7 @@ def test_a_topic_that_is_gone(read, bench):
     with pytest.raises(UnknownTopicOrPartitionError, match="'src'"):
         source.partitions(start, move(start, 10))
     assert rows(brave, start, move(start, 10)) == []
+    assert brave.reportLatestOffset() == {}
 
 
 def test_a_checkpoint_ahead_of_the_log(read):
@@ -171,6 +172,7 @@ def test_available_now_ends_at_what_was_there(read, bench):
     source.prepareForTriggerAvailableNow()
     limit = ReadMaxRows(6)
     middle = source.latestOffset(start, limit)
+    Admin(bench.log).alter_topic("src", partitions=2)
     bench.produce("src", range(10, 20))
     end = source.latestOffset(middle, limit)
     assert rows(source, start, middle) + rows(source, middle, end) == expected(0, 10)
@@ -189,6 +191,7 @@ def test_open_transactions_are_waited_for(read, bench):
         bench.produce("src", ["behind"])
         before = source.latestOffset(start, ALL)
         assert source.latestOffset(before, ALL) == before
+        assert source.reportLatestOffset()["src"] == before["src"], "nor are they behind"
         assert {value for _, _, value in rows(source, start, before)}.isdisjoint({end.__name__})
         end()
     found = rows(source, start, source.latestOffset(start, ALL))

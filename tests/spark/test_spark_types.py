@@ -19,7 +19,7 @@ from spark_eos.log.data.layout import SPARK_FIELD, normalise_schema
 from spark_eos.log.log import Log
 from spark_eos.spark.merging import check_types
 from spark_eos.spark.schema import topic_schema, typed_schema
-from spark_eos.spark.types import same_types
+from spark_eos.spark.types import as_spark, same_types
 from tests.generate import stale
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "types.md"
@@ -177,6 +177,42 @@ class Point(T.UserDefinedType):
     @classmethod
     def module(cls):
         return __name__
+
+
+def never_null(type_):
+    """The Arrow type with all that is nested in it declared never null."""
+    if pa.types.is_struct(type_):
+        return pa.struct([pa.field(field.name, never_null(field.type), nullable=False) for field in type_])
+    if pa.types.is_list(type_):
+        return pa.list_(pa.field("element", never_null(type_.value_type), nullable=False))
+    if pa.types.is_map(type_):
+        return pa.map_(
+            never_null(type_.key_type), pa.field("value", never_null(type_.item_type), nullable=False)
+        )
+    return type_
+
+
+PAIR = pa.struct([("a", pa.int64()), ("b", pa.string())])
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        (PAIR, lambda n: {"a": n, "b": f"{n}"}),
+        (pa.list_(PAIR), lambda n: [{"a": n, "b": "x"}] * n),
+        (pa.map_(pa.string(), PAIR), lambda n: [(f"{at}", {"a": n, "b": "x"}) for at in range(n)]),
+        (pa.struct([("s", pa.list_(PAIR))]), lambda n: {"s": [{"a": n, "b": "x"}] * n}),
+    ],
+    ids=["struct", "list", "map", "struct of a list"],
+)
+def test_what_is_never_null_may_be_in_a_null_and_in_rows_that_were_cut(type_, value):
+    """Arrow's own cast refuses a null around them. Of a batch a task may read any rows."""
+    rows = [value(n) if n % 3 else None for n in range(9)]
+    stored = pa.array(rows, type_)
+    shown = as_spark(pa.chunked_array([stored[4:7], stored[:2], stored]), never_null(type_))
+    shown.validate(full=True)
+    assert shown.type == never_null(type_)
+    assert shown.to_pylist() == [*rows[4:7], *rows[:2], *rows]
 
 
 def test_user_defined_types_are_refused_both_ways():

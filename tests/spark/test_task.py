@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -12,11 +13,13 @@ import pytest
 from spark_eos.errors import ConfigError, InvalidRecordError, StoreFullError
 from spark_eos.log.data.task_io import stage_rows
 from spark_eos.log.log import Log
+from spark_eos.protocol.types import TopicPartition
 from spark_eos.spark.host import Host, hosted
 from spark_eos.spark.options import parse_sink
-from spark_eos.spark.sink.checkpoint import Checkpoint, sources_of_batch
+from spark_eos.spark.sink.checkpoint import Checkpoint, SourceRange, sources_of_batch
 from spark_eos.spark.sink.source_progress import source_progress
 from spark_eos.spark.sink.task import TaskWriter
+from spark_eos.spark.source.offsets import SourceOffset
 from spark_eos.testing import FaultyStore
 
 
@@ -109,6 +112,19 @@ def test_the_first_batch_begins_where_the_source_says(bench, checkpoint):
     )
     assert first.group == "g"
     assert [at.offset for at in (*first.start_offsets, *first.end_offsets)] == [0, 10]
+
+
+@pytest.mark.parametrize(
+    ("of_source", "of_sink", "expected"),
+    [("s", "g", "s"), ("s", None, "s"), (None, "g", "g"), (None, None, "q")],
+)
+def test_offsets_are_committed_for_the_source_s_own_group_first(bench, of_source, of_sink, expected):
+    at = TopicPartition("src", 0)
+    topic_ids = {"src": bench.topic("src").topic_id}
+    end = SourceOffset(bench.log.log_id, topic_ids, {at: 3}, {at: 1}, "earliest", of_source)
+    ranges = [SourceRange("orders", None, json.dumps(end.to_json_dict())), SourceRange("rates", "1", "2")]
+    ours, other = source_progress(ranges, log_id=bench.log.log_id, group=of_sink, default_group="q")
+    assert (ours.name, ours.group, other.name, other.group) == ("orders", expected, "rates", None)
 
 
 def test_topics_that_rows_name_are_created_with_the_settings_of_the_options(bench):

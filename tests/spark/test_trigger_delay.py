@@ -80,7 +80,7 @@ def test_all_that_is_available_goes_before_the_least(read, bench):
 def test_the_limits_that_spark_is_told(read):
     assert read().getDefaultReadLimit() == ReadAllAvailable()
     assert read(minOffsetsPerTrigger="5").getDefaultReadLimit() == ReadMinRows(5)
-    both = read(minOffsetsPerTrigger="5", maxOffsetsPerTrigger="9")
+    both = read(minOffsetsPerTrigger="9", maxOffsetsPerTrigger="9")
     assert both.getDefaultReadLimit() == ReadMaxRows(9)
 
 
