@@ -125,6 +125,10 @@ def test_lag_ends_at_the_last_stable_offset(log, admin):
     admin.alter_group_offsets("g", {T0: 11})
     (part,) = admin.describe_group("g").partitions
     assert part.lag == 0
+    with Producer(log) as producer:
+        producer.send("t", "behind", partition=0)
+    (part,) = admin.describe_group("g").partitions
+    assert (part.end, part.lag) == (10, 1), "past it, uncommitted records are read"
 
 
 def test_deleting_a_group(log, admin):
@@ -288,7 +292,15 @@ def test_a_shift_starts_at_what_is_committed_by_then(log, admin, monkeypatch):
     assert admin.reset_group_offsets("g", [T0], shift_by=1) == {T0: 8}
 
 
-def test_a_topic_created_again_meanwhile_gets_no_offsets_of_the_old_one(log, admin, monkeypatch):
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda admin: admin.reset_group_offsets("g", [T0], to_offset=3),
+        lambda admin: admin.alter_topic("t", config={"retention.ms": "5"}),
+    ],
+    ids=["offsets", "settings"],
+)
+def test_a_topic_created_again_meanwhile_gets_nothing_of_the_old_one(log, admin, monkeypatch, change):
     elsewhere = Admin(Log.open(log.store, clock=log.clock))
 
     def again():
@@ -297,7 +309,7 @@ def test_a_topic_created_again_meanwhile_gets_no_offsets_of_the_old_one(log, adm
 
     late(log, monkeypatch, again)
     with pytest.raises(UnknownTopicOrPartitionError, match="created again"):
-        admin.reset_group_offsets("g", [T0], to_offset=3)
+        change(admin)
 
 
 def test_a_group_that_somebody_joins_meanwhile_is_not_reset(log, admin, monkeypatch):
