@@ -73,11 +73,9 @@ def test_more_processors_make_more_tasks_of_16_mb(monkeypatch: pytest.MonkeyPatc
 
 
 def test_records_bound_a_task_too() -> None:
-    assert [sum(one.count for one in task.fetches) for task in cut(fetches(4, 4), records=700)] == [
-        700,
-        700,
-        600,
-    ]
+    for at_least in (None, 2):
+        tasks = cut(fetches(4, 4), records=700, at_least=at_least)
+        assert [sum(one.count for one in task.fetches) for task in tasks] == [700, 700, 600]
     assert len(cut(fetches(4, 4), at_least=5)) >= 5
     assert all(sum(one.count for one in task.fetches) <= 400 for task in cut(fetches(*[32] * 8), at_least=20))
 

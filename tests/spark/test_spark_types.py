@@ -233,6 +233,19 @@ def test_other_metadata_than_sparks_is_dropped():
         typed_schema(old)
 
 
+def test_what_differs_in_comments_alone_is_the_same_and_what_is_required_stays_so():
+    first, second = (
+        topic_schema(
+            T.StructType().add("x", T.StructType().add("a", T.IntegerType(), True, {"comment": comment}))
+        )
+        for comment in ("one", "another")
+    )
+    assert first.field("x").metadata != second.field("x").metadata
+    assert same_types(first, second)
+    required = pa.schema([first.field("x").with_nullable(False)])
+    assert [typed_schema(schema)["x"].nullable for schema in (first, required)] == [True, False]
+
+
 def test_timestamps_before_1970_are_cut_downwards(bench):
     at = pa.array([-1, -999, -1000, -1001, 1999], pa.timestamp("us", "UTC"))
     bench.produce("out", range(5), timestamp=at)
