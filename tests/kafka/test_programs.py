@@ -12,6 +12,7 @@ import pytest
 
 from spark_eos import Admin, errors
 from spark_eos.clients.background import within
+from spark_eos.clients.records import ConsumerRecords
 from spark_eos.kafka import (
     ConsumerRebalanceListener,
     JsonSerializer,
@@ -57,7 +58,7 @@ def test_produce_and_consume(servers):
     consumer = KafkaConsumer(
         "my-topic",
         group_id="my-group",
-        bootstrap_servers=[servers],
+        bootstrap_servers=(servers,),
         auto_offset_reset="earliest",
         enable_auto_commit=True,
         value_deserializer=lambda m: json.loads(m.decode("utf-8")),
@@ -69,7 +70,8 @@ def test_produce_and_consume(servers):
     assert seen[3] == ("my-topic", 0, 3, b"k3", {"number": 3})
     assert len(seen) == 10
     consumer.close()
-    again = KafkaConsumer("my-topic", group_id="my-group", bootstrap_servers=servers, consumer_timeout_ms=100)
+    settings = {"bootstrap.servers": servers, "allow_auto_create_topics": False}
+    again = KafkaConsumer("my-topic", group_id="my-group", consumer_timeout_ms=100, **settings)
     assert list(again) == []
     assert producer.metrics()["producer-metrics"]["record-send-total"] == 10
 
@@ -192,6 +194,20 @@ def test_seeks_times_and_pauses(servers):
     assert [message.value for message in consumer.poll(100)[at]] == [b"3000"]
     assert (consumer.beginning_offsets([at]), consumer.end_offsets([at])) == ({at: 0}, {at: 3})
     assert (consumer.highwater(at), consumer.partitions_for_topic("t"), consumer.topics()) == (3, {0}, {"t"})
+
+
+def test_a_poll_that_is_interrupted_passes_no_record_over(servers, monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    with KafkaProducer(bootstrap_servers=servers) as producer:
+        producer.send("t", b"x")
+    consumer = KafkaConsumer("t", bootstrap_servers=servers, auto_offset_reset="earliest")
+    with monkeypatch.context() as stopped:
+        stopped.setattr(ConsumerRecords, "by_partition", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            consumer.poll(100)
+    assert [[message.value for message in batch] for batch in consumer.poll(100).values()] == [[b"x"]]
 
 
 def test_a_rebalance_listener(servers):

@@ -347,6 +347,7 @@ def test_versions_have_their_numbers_while_others_commit(table, monkeypatch):
     ("name", "type_", "said"),
     [
         ("a b", pa.int64(), "'a b'"),
+        ("a=b", pa.int64(), "'a=b'"),
         ("at", pa.time64("ns"), "'at'"),
         ("took", pa.list_(pa.duration("us")), "'took.element'"),
         ("s", pa.struct([("in ner", pa.int8())]), "'s.in ner'"),

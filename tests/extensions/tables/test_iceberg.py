@@ -433,6 +433,12 @@ def test_only_files_with_rows_that_go_are_written_again_and_small_ones():
     assert ("large", None) not in looked
     (new, kept), gone = merged_rows(change_of(keyed(120).to_pylist()), counts, read, max_rows=20)
     assert (new.num_rows, kept.num_rows, gone) == (2, 39, ["small", "touched"])
+    many = keyed(*range(300, 350)).to_pylist()
+    assert merged_rows(change_of(many), {"touched": 40}, read, max_rows=60)[1] == [], "together too large"
+    old = {
+        start: merged_rows(change_of([], starts={0: start}), {"touched": 40}, read) for start in (100, 101)
+    }
+    assert [len(gone) for _, gone in old.values()] == [0, 1], "records from the start on stay"
     # The same key in another partition is another one.
     assert merged_rows(change_of([{"key": "k5", "partition": 1, "offset": 0}]), {"large": 100}, read)[1] == []
 
