@@ -10,6 +10,7 @@ import random
 from pathlib import Path
 from types import SimpleNamespace
 
+import google_crc32c
 import pytest
 
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
@@ -118,6 +119,20 @@ def test_chunks_keep_their_places() -> None:
     inner.overwrite(NAME, stored[:HEADER])
     with pytest.raises(CorruptRecordError, match="it ends after its header"):
         of(inner).read(NAME, CHUNK, 10)
+
+
+@pytest.mark.parametrize(("version", "algorithm"), [(2, 1), (1, 2)])
+def test_a_file_of_a_newer_form_is_not_called_damaged_by_its_key(version: int, algorithm: int) -> None:
+    inner = MemoryStore()
+    uploaded(of(inner), b"x")
+    header = bytearray(inner.read(NAME, 0, HEADER))
+    header[6:8] = version, algorithm
+    header[-4:] = google_crc32c.value(bytes(header[:-4])).to_bytes(4, "little")
+    inner.overwrite(NAME, bytes(header) + inner.read(NAME, HEADER).to_pybytes())
+    with pytest.raises(
+        CorruptRecordError, match=f"version {version}, algorithm {algorithm} of the encryption"
+    ):
+        of(inner).read(NAME)
 
 
 @pytest.mark.parametrize("rest", [1, TAG - 1])

@@ -6,6 +6,7 @@ import base64
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote
 
 
 class RegistryServer:
@@ -101,7 +102,7 @@ class RegistryServer:
         return {"id": number, "subject": parts[1], "version": version, **self.by_id[number]}
 
     def get(self, path):
-        match path.strip("/").split("/"):
+        match [*map(unquote, path.strip("/").split("/"))]:
             case ["schemas", "ids", number]:
                 return self.by_id.get(int(number))
             case ["subjects", subject, "versions", version] if subject in self.subjects:

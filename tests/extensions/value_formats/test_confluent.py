@@ -254,8 +254,8 @@ def test_schemas_that_refer_to_others(registry):
 
 
 def test_a_schema_of_a_schema_that_another_one_refers_to(registry):
-    registry.add("inner", of("Inner", [{"name": "x", "type": "int"}]))
-    to_inner = [{"name": "Inner", "subject": "inner", "version": 1}]
+    registry.add("common/inner", of("Inner", [{"name": "x", "type": "int"}]))
+    to_inner = [{"name": "Inner", "subject": "common/inner", "version": 1}]
     registry.add("middle", of("Middle", [{"name": "i", "type": "Inner"}]), references=to_inner)
     to_middle = [{"name": "Middle", "subject": "middle", "version": 1}]
     outer = registry.add("orders-value", of("Outer", [{"name": "m", "type": "Middle"}]), references=to_middle)

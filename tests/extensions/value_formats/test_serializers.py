@@ -58,6 +58,11 @@ def test_confluents_format_with_and_without_a_registry():
         read = AvroDeserializer(NEW, "avro-confluent", registry_url=registry.url, user_info="me:secret")
         assert read.deserialize("t", data) == {"n": 3, "unit": "m"}
         assert read.deserialize("t", None) is None
+        refused = AvroDeserializer(NEW, "avro-confluent", registry_url=registry.url)
+        with pytest.raises(
+            ConfigError, match="HTTP 401"
+        ):  # It is the registry that refuses, and no value is broken.
+            refused.deserialize("t", b"\x00\x00\x00\x00\x65\x06")
 
 
 def test_json():
