@@ -113,6 +113,27 @@ def test_a_transactional_copy(slow):
         assert [record.value for record in consumer.poll()] == [b"1", b"2"]
 
 
+def test_what_calls_are_given_reaches_the_client(slow):
+    headers = (("h", b"1"),)
+
+    async def main():
+        async with AIOProducer(slow.log) as producer, reader(slow.log, group_id="g") as consumer:
+            sent = await producer.send_and_wait("t", b"v", b"k", 0, 5, headers)
+            await producer.send_and_wait("t", b"w")
+            await consumer.assign([T0])
+            (record,) = (await consumer.getmany(5000, max_records=1))[T0]
+            assert (record.key, record.timestamp, record.headers) == (b"k", sent.timestamp, headers)
+            await consumer.commit({T0: 0})
+            assert await consumer.committed(T0) == 0
+            ends = await consumer.beginning_offsets([T0]), await consumer.end_offsets([T0])
+            assert ends == ({T0: 0}, {T0: 2})
+            assert (await consumer.offsets_for_times({T0: 5}))[T0].offset == 0
+            await consumer.seek_to_end(T0)
+            assert await consumer.position(T0) == 2
+
+    asyncio.run(main())
+
+
 def test_a_listener_is_called_by_another_thread(slow):
     fill(slow.log, b"1", b"2")
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+from concurrent.futures import Future
 
 import pytest
 
 from spark_eos import AIOProducer
 from spark_eos.errors import AbortableError, StoreFullError
+from spark_eos.extensions.aio.producer import _of_loop
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
 from tests.clients.test_failed_records import PATIENT, full  # noqa: F401  (a fixture)
@@ -94,3 +96,14 @@ def test_a_record_that_is_not_awaited_any_longer_is_sent_all_the_same():
     asyncio.run(main())
     assert said == []
     assert log.follow().partitions[log.state.topics["t"].topic_id, 0].end == 1
+
+
+def test_a_record_that_is_done_when_the_loop_has_ended_is_no_error(caplog):
+    record = Future()
+
+    async def main():
+        _of_loop(record, is_told=False)
+
+    asyncio.run(main())
+    record.set_result(None)
+    assert caplog.text == ""

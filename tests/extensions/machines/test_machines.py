@@ -379,9 +379,14 @@ def test_the_child_of_a_fork_is_a_member_of_its_own(host, tmp_path):
 def test_who_waits_for_news_hears_that_the_leader_resigns():
     mailbox, heard = Mailbox(lambda: 0.0), []
     mailbox.note_lead()
+    mailbox.put("one", encode_bundle([b"a"]))
+    for seq in (5, 4):
+        mailbox.publish(seq)
+    assert mailbox.answer().newest == 5, "what is there stays there"
     mailbox.on_news = lambda: heard.append(mailbox.answer().leads)
     mailbox.resign()
     assert heard == [False]
+    assert mailbox.submissions() == [], "its members are another leader's"
 
 
 def test_a_leader_commits_nothing_for_a_member_that_is_silent():

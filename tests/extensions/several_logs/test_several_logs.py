@@ -18,6 +18,7 @@ from spark_eos.errors import (
     NotALogError,
     OutcomeUnknownError,
     ProducerFencedError,
+    RecordTooLargeError,
     StorePermissionError,
     StoreUnavailableError,
 )
@@ -371,6 +372,39 @@ def test_a_close_aborts_what_all_have_prepared(world):
     send(group, "a")
     killed_at(group, "decide")
     group.close()
+    for url in world.urls.values():
+        assert not Log.open(url).state.open_transactions
+
+
+def test_a_transaction_with_a_record_that_one_log_refuses_is_in_none(world):
+    Admin(world.log("payments")).alter_topic("payments", config={"max.message.bytes": 1})
+    group = world.producer()
+    group.begin_transaction()
+    send(group, "a")
+    with pytest.raises(RecordTooLargeError):
+        members(group)[1].send("payments", "long").result()
+    for _ in range(2):
+        with pytest.raises(AbortableError):
+            group.commit_transaction()
+    group.abort_transaction()
+    with pytest.raises(AbortableError), group.transaction():
+        send(group, "b")
+        members(group)[1].send("payments", "long")
+    with group.transaction():
+        send(group, "c")
+    assert world.seen("orders") == world.seen("payments") == ["c"]
+
+
+def test_a_follower_of_a_fenced_decider_is_ended_at_once(world):
+    group = world.producer()
+    group.begin_transaction()
+    send(group, "a")
+    killed_at(group, "decide")
+    vars(group._decider).pop("commit")
+    with Producer(world.log("orders"), {"transactional.id": "shop"}) as other:
+        other.init_transactions()
+    with pytest.raises(ProducerFencedError):
+        group.commit_transaction()
     for url in world.urls.values():
         assert not Log.open(url).state.open_transactions
 
