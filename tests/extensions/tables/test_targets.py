@@ -187,12 +187,13 @@ def test_rows_are_merged_by_their_keys(place):
         merge(late, 2, [row(b"z", b"z", 9)])
     merge(target, 3, [], starts={0: 4})
     assert found() == [row(b"d", b"5", 4)]
-    grown = KEYED.append(pa.field("new", pa.int32()))
-    merge(target, 4, [row(b"e", b"6", 5, new=7)], schema=grown)
-    assert found() == [row(b"d", b"5", 4, new=None), row(b"e", b"6", 5, new=7)]
-    merge(target, 5, [], [b"d", b"e"], schema=grown)
+    grown = KEYED.append(pa.field("a`b", pa.int32()))
+    merge(target, 4, [row(b"e", b"6", 5, **{"a`b": 7})], schema=grown)
+    merge(target, 5, [row(b"e", b"6", 5, **{"a`b": 8})], schema=grown)
+    assert found() == [row(b"d", b"5", 4, **{"a`b": None}), row(b"e", b"6", 5, **{"a`b": 8})]
+    merge(target, 6, [], [b"d", b"e"], schema=grown)
     assert found() == []
-    merge(target, 6, [row(b"z", b"9", 6)], replaces_all=True)
+    merge(target, 7, [row(b"z", b"9", 6)], replaces_all=True)
     assert found() == [row(b"z", b"9", 6)]
     assert found(first.native) == [row(b"a", b"1", 0), row(b"b", b"2", 1), row(b"c", b"3", 2)]
 

@@ -69,7 +69,12 @@ def bounded_columns(schema: pa.Schema, *, by_delta_rs: bool) -> str:
         for _, path, type_ in _indexed(schema, None)
         if (_has_bounds_by_delta_rs(path, type_) if by_delta_rs else _has_bounds(type_))
     )
-    return ",".join(".".join(f"`{name.replace('`', '``')}`" for name in path) for path in paths)
+    return ",".join(".".join(map(quoted, path)) for path in paths)
+
+
+def quoted(name: str) -> str:
+    """The name of a column where delta-rs reads it out of a text."""
+    return f"`{name.replace('`', '``')}`"
 
 
 def writer_properties(schema: pa.Schema) -> Any:

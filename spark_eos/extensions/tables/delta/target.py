@@ -26,7 +26,7 @@ from spark_eos.errors import (
 from spark_eos.errors.loading import Loading
 from spark_eos.extensions.tables.columns import check_delta_schema
 from spark_eos.extensions.tables.delta.history import history
-from spark_eos.extensions.tables.delta.stats import bounded_columns, statistics, writer_properties
+from spark_eos.extensions.tables.delta.stats import bounded_columns, quoted, statistics, writer_properties
 from spark_eos.extensions.tables.target import (
     DataFile,
     FileChange,
@@ -291,9 +291,10 @@ class DeltaTarget(Target):
         source = pa.concat_tables([rows.cast(nullable(rows.schema)), removed_rows]).append_column(
             _GONE, pa.array([False] * rows.num_rows + [True] * removed_rows.num_rows, pa.bool_())
         )
-        columns = {f"`{name}`": f"s.`{name}`" for name in rows.schema.names}
+        columns = {quoted(name): f"s.{quoted(name)}" for name in rows.schema.names}
         # One of several columns of a key may be null. Without the brackets delta-rs reads it as something else.
-        same = " and ".join(f"(t.`{name}` is not distinct from s.`{name}`)" for name in change.keys)
+        names = map(quoted, change.keys)
+        same = " and ".join(f"(t.{name} is not distinct from s.{name})" for name in names)
         partition, offset = change.place
         old = " or ".join(
             f"(t.`{partition}` = {number} and t.`{offset}` < {start})"
