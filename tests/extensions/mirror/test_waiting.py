@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
@@ -16,6 +17,7 @@ from spark_eos.errors import (
     InvalidRequestError,
     KafkaTimeoutError,
     OffsetOutOfRangeError,
+    ProducerFencedError,
     UnknownTopicOrPartitionError,
 )
 from spark_eos.extensions.mirror import kafka_source
@@ -259,7 +261,8 @@ def test_errors_that_pass(name):
 
 
 def test_a_record_that_comes_twice_is_taken_once():
-    done, _, log = run(Listed([Message(0, value=b"a"), Message(0, value=b"a")], [Message(1, value=b"b")]))
+    first, late = Message(0, value=b"a"), Message(0, Error("_PARTITION_EOF"))
+    done, _, log = run(Listed([first, late, first, Message(1, value=b"b")]))
     assert done.records == 2
     assert values(log) == [b"a", b"b"]
 
@@ -283,6 +286,74 @@ def test_kafka_has_lost_its_end():
         OffsetOutOfRangeError, match="t-0 of Kafka ends at offset 1, and the mirror has read it up to 2"
     ):
         run(Listed(high=1), store)
+
+
+def test_another_process_of_the_same_partitions_stops_this_one():
+    store, source = MemoryStore(), Listed([Message(0)])
+    polled = source.poll
+
+    def poll(most, timeout_s):
+        if source.polls:
+            run(Listed([Message(0)], high=1), store)
+        return polled(most, timeout_s)
+
+    source.poll = poll
+    with pytest.raises(
+        ProducerFencedError, match="another process mirrors t-0 under --name m: this one stops"
+    ):
+        run(source, store)
+    assert len(values(Log.open(store))) == 1
+
+
+def test_a_partition_that_kafka_has_not_is_named():
+    log = Log.create(MemoryStore(), FakeClock(), Retry(deadline_s=1))
+    mirror = Mirror(log, Listed(), MirrorOptions("m", partitions={"t": [0, 1]}), print)
+    with pytest.raises(UnknownTopicOrPartitionError, match="'t' of Kafka has no partition 1: it has 1"):
+        mirror.run(lambda: False, once=True)
+
+
+def test_a_record_that_kafka_took_is_mirrored_however_large():
+    """Also where the log's topic takes no record of producers (a topic that is sealed)."""
+    store = MemoryStore()
+    run(Listed([Message(0)], high=1), store)
+    Admin(Log.open(store)).alter_topic("t", config={"max.message.bytes": 1})
+    done, _, _ = run(Listed([Message(1, value=b"large")], high=2), store)
+    assert done.records == 1
+
+
+def test_patterns_match_no_topic_of_kafka_itself_and_no_group_of_a_mirror(monkeypatch):
+    kafka = pytest.importorskip("confluent_kafka")
+
+    def answered(value):
+        future = Future()
+        future.set_result(value)
+        return future
+
+    def offsets(request, **_):
+        (asked,) = request
+        if asked.group_id == "refused":
+            raise kafka.KafkaException(kafka.KafkaError(kafka.KafkaError.GROUP_AUTHORIZATION_FAILED))
+        at = [kafka.TopicPartition("t", number, offset) for number, offset in enumerate((5, -1001))]
+        return {asked.group_id: answered(SimpleNamespace(topic_partitions=at))}
+
+    said = []
+    source = KafkaSource({"bootstrap.servers": "127.0.0.1:1"}, "g", refresh_s=1, tell=said.append)
+    topics = dict.fromkeys(
+        ("__consumer_offsets", "__transaction_state", "__share_group_state", "__mine", "t")
+    )
+    groups = [SimpleNamespace(group_id=name) for name in ("eoslog-mirror-m", "refused", "readers")]
+    source._admin = SimpleNamespace(
+        list_topics=lambda **_: SimpleNamespace(topics=topics),
+        list_consumer_groups=lambda **_: answered(SimpleNamespace(valid=groups)),
+        list_consumer_group_offsets=offsets,
+    )
+    monkeypatch.setattr(
+        source, "describe", lambda names: {name: SourceTopic(name, "id", 1) for name in names}
+    )
+    assert [*source.find([], ".*")] == ["__mine", "t"]
+    assert source.group_offsets(".*") == {"readers": {("t", 0): (5, "")}}, "-1001 is no offset"
+    (why,) = said
+    assert "group refused: Kafka at 127.0.0.1:1 refuses the mirror" in why
 
 
 def test_without_the_client_the_extra_is_named(monkeypatch):
