@@ -25,6 +25,7 @@ from contextlib import suppress
 from spark_eos.errors import EosLogError, ObjectNotFoundError, UnsupportedVersionError
 from spark_eos.log import paths
 from spark_eos.log.clock import Clock
+from spark_eos.log.commit.closing import is_closing
 from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.outcomes import Report, with_entry
 from spark_eos.log.commit.read_ahead import FAR
@@ -214,7 +215,7 @@ class CommitGroup:
             data = self._store.read(paths.entry(seq, self._tail.state.entries_per_folder))
         except ObjectNotFoundError:
             return False
-        if not data.size or self._tail.was_away:
+        if not data.size or is_closing(data) or self._tail.was_away:
             return self._tail.follow(seq).seq >= seq
         self._tail.take(self._decode(data, seq, f"{self._store.url}: entry {seq}"))
         self._channel.relay(seq, data.to_pybytes())
