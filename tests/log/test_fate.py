@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from spark_eos.log.commit import in_doubt as module
@@ -9,6 +11,7 @@ from spark_eos.log.commit.in_doubt import InDoubtRequests
 from spark_eos.log.commit.tail import Tail
 from spark_eos.log.log import Log
 from spark_eos.protocol.actions import (
+    AppendBatches,
     CommitOffsets,
     ExpireTransaction,
     InitProducer,
@@ -17,9 +20,10 @@ from spark_eos.protocol.actions import (
     SetAppVersion,
 )
 from spark_eos.protocol.replace import replace
+from spark_eos.protocol.rules import fate
 from spark_eos.protocol.rules.fate import Fate
 from spark_eos.protocol.state import EMPTY
-from spark_eos.protocol.types import ProducerStamp
+from spark_eos.protocol.types import NO_PRODUCER, ProducerStamp
 from spark_eos.storage.memory import MemoryStore
 from tests.log.fakes import FakeClock, create
 
@@ -87,10 +91,23 @@ def test_what_leaders_may_write_yet_is_unanswered_wherever_it_is_sent():
 def test_of_a_request_that_was_sent_in_two_forms_both_must_tell(fates, told, monkeypatch):
     monkeypatch.setattr(module, "fate_of", lambda _, actions: actions[0])
     in_doubt = InDoubtRequests()
-    for fate in fates:
-        in_doubt.record_attempt([Request(b"1" * 16, 0, (fate,))], 3)
+    for one in fates:
+        in_doubt.record_attempt([Request(b"1" * 16, 0, (one,))], 3)
     in_doubt.record_skip()
     assert in_doubt.fate(replace(EMPTY, seq=4), b"1" * 16) is told
+
+
+def test_the_first_action_that_leaves_a_trace_decides_for_all(monkeypatch):
+    told = SimpleNamespace(fate=lambda _, action: action, fate_decides=False)
+    monkeypatch.setattr(fate, "DECLARED", {Fate: told})
+    assert fate.fate_of(EMPTY, (Fate.UNKNOWN, Fate.APPLIED, Fate.NOT_APPLIED)) is Fate.APPLIED
+    assert fate.fate_of(EMPTY, (Fate.UNKNOWN,)) is Fate.UNKNOWN
+
+
+def test_what_is_repeatable_in_part_is_not_repeatable():
+    both = AppendBatches(NO_PRODUCER, (), ()), SetAppVersion("app", 1)
+    assert [fate.is_repeatable([one]) for one in both] == [False, True]
+    assert not fate.is_repeatable(both)
 
 
 def test_a_clock_that_jumps_aborts_nobody():

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
+from immutables import Map
 
 from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
 from spark_eos.errors import GroupIdNotFoundError, UnknownTopicOrPartitionError
 from spark_eos.maintenance.retention import Retention
+from spark_eos.protocol.actions.log import LOG_ALTERED
+from spark_eos.protocol.actions.log_time import TIME_SET_BACK
 from spark_eos.protocol.encoding.snapshots import decode_snapshot, encode_snapshot
+from spark_eos.protocol.replace import replace
 from spark_eos.protocol.rules import trail
+from spark_eos.protocol.rules.joins import joined
+from spark_eos.protocol.state import EMPTY, Event, Group
 from spark_eos.storage import MemoryStore
 from tests.log.fakes import FakeClock
 
@@ -160,6 +168,32 @@ def test_restarts_are_the_first_to_go(log, monkeypatch):
     ]
     Admin(log).create_topic("w", 1)
     assert [one[1:3] for one in told(log, 0)] == [("topic created", name) for name in "tuvw"]
+
+
+def test_whether_all_is_known_that_was_told_since(monkeypatch):
+    monkeypatch.setattr(trail, "MOST", 2)
+    created = Event(6, 1, "", "topic created", "t", "", 1, 1)
+
+    def is_known(*events, entry=5):
+        return trail.goes_back_to(replace(EMPTY, seq=9, timestamp_ms=10, trail=events), entry, 0)
+
+    assert is_known(created)
+    for what in (LOG_ALTERED, TIME_SET_BACK):
+        assert not is_known(created._replace(what=what)), "more may have gone than what is old by now"
+        assert is_known(created._replace(what=what), entry=6)
+    assert not is_known(created, created), "it is full, and all of it is younger"
+    assert is_known(created._replace(entry=5), created)
+
+
+def test_the_successor_of_a_static_member_has_not_joined():
+    members = {"m": SimpleNamespace(instance_id="static"), "n": SimpleNamespace(instance_id=None)}
+    group = Group(members=Map(members))
+    state = replace(EMPTY, groups=Map({"g": group}))
+    joins = [
+        SimpleNamespace(group="g", member_id=f"another {instance}", instance_id=instance)
+        for instance in ("static", "new", None)
+    ]
+    assert [len([*joined(state, state, join, "")]) for join in joins] == [0, 1, 1]
 
 
 def test_it_is_in_snapshots(log):
