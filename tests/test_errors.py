@@ -648,6 +648,7 @@ def test_an_error_and_what_to_do_next(env, error):
     with pytest.raises(error) as raised:
         call()
     assert type(raised.value) is error
+    assert str(raised.value) == raised.value.args[0], "without the quotes of a KeyError"
     assert len(str(raised.value)) > 8
     mended = 0
     for step in steps:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_eos.errors import ConfigError
+from spark_eos.errors import ConfigError, loading
 from spark_eos.errors.loading import Loading
 from spark_eos.log.log import Log
 from tests.pages.blocks import ROOT
@@ -118,6 +118,14 @@ def test_a_package_that_is_too_old(tmp_path, monkeypatch):
 def test_a_package_that_is_new_enough(version, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     install(tmp_path, "textual", version, "")
+    with Loading("it", "ui", "textual"):
+        pass
+
+
+def test_zeros_at_the_end_of_a_version_say_nothing(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(loading, "_required_versions", lambda _: {"textual": "<9,>=8.0.0"})
+    install(tmp_path, "textual", "8", "")
     with Loading("it", "ui", "textual"):
         pass
 
