@@ -115,7 +115,7 @@ class _Prefix(bytes):
 
 def test_a_second_backup_copies_only_what_is_new():
     log, repository = grown(), MemoryStore()
-    first = backed_up(log, repository)
+    first = backed_up(log, repository, name="first")
     before = {*listed_in(repository, OBJECTS)}
     append(log, 100, 101)
     second = backed_up(log, repository)
@@ -370,6 +370,8 @@ def test_what_is_in_the_way_is_refused():
         restored(repository, backup="tuesday")
     with pytest.raises(LogExistsError, match="holds a log already"):
         restore_log(repository, other.store)
+    with pytest.raises(ConfigError, match="has no backup 'tuesday'"):
+        delete_backups(repository, ["monday", "tuesday"])
     delete_backups(repository, ["monday"])
     with pytest.raises(ConfigError, match="has no backup: none was finished there, or all were deleted"):
         restored(repository)
@@ -631,3 +633,19 @@ def test_a_manifest_of_a_newer_version_is_refused():
     for call in (list_backups, restored, vacuum_backups):
         with pytest.raises(UnsupportedVersionError, match="upgrade it"):
             call(repository)
+
+
+def test_a_repository_of_a_newer_version_is_refused():
+    repository = MemoryStore()
+    backed_up(grown(), repository)
+    mark = repository.read("repository.json").to_pybytes()
+    repository.overwrite("repository.json", mark.replace(b'"version": 1', b'"version": 2'))
+    with pytest.raises(UnsupportedVersionError, match="a repository of format version 2"):
+        list_backups(repository)
+
+
+def test_a_backup_of_a_log_with_a_long_address_is_listed():
+    log, repository = grown(), MemoryStore()
+    log.store.url = f"memory://{'x' * 5000}"
+    backup = backed_up(log, repository)
+    assert list_backups(repository) == [backup]
