@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import time
 from contextlib import suppress
@@ -17,7 +18,7 @@ from spark_eos.extensions.machines import server
 from spark_eos.extensions.machines.channel import MachinesChannel
 from spark_eos.extensions.machines.client import call
 from spark_eos.extensions.machines.hint import HINT, Hint, StoredHints, decode_hint, encode_hint
-from spark_eos.extensions.machines.limits import PATIENCE, REACH, SILENCE_S, SPREAD_S
+from spark_eos.extensions.machines.limits import FORGIVEN_S, PATIENCE, REACH, SILENCE_S, SPREAD_S
 from spark_eos.extensions.machines.mailbox import LEADS_S, Mailbox
 from spark_eos.extensions.machines.message import (
     MAX_BODY_BYTES,
@@ -294,6 +295,7 @@ def test_who_names_an_entry_that_is_not_there_is_asked_no_more(follower):
     assert follower.published(5) == b""
     follower.distrust()
     assert follower.try_lead()
+    assert not follower.hosts, "all machines notice it at once: one of them leads"
     follower.time += SPREAD_S
     assert follower.try_lead()
     assert len(follower.hosts) == 1, "it leads itself"
@@ -326,6 +328,18 @@ def test_a_leader_that_others_hear_is_not_replaced(follower, store):
         follower.time += SILENCE_S / 2
         assert follower.try_lead()
     assert len(follower.hosts) == 1, "it leads, as the hint did not change any more"
+
+
+def test_a_leader_that_others_hear_is_asked_again_later(follower, store):
+    follower.says = lambda _: None
+    follower.published(5)
+    follower.says = lambda known: Answer(known, leads=True)
+    for beat in range(1, 7):
+        StoredHints(store).write(Hint("a", beat=beat))
+        follower.time += FORGIVEN_S / 5
+        follower.try_lead()
+    assert follower.called == ["a", "a"]
+    assert not follower.try_lead()
 
 
 def test_of_two_leaders_the_hint_decides(machine, store):
@@ -374,6 +388,14 @@ def test_the_child_of_a_fork_is_a_member_of_its_own(host, tmp_path):
     assert parent._client.headers[MEMBER] != child._client.headers[MEMBER]
     for peer in (parent, child):
         peer.close()
+
+
+def test_a_process_whose_port_is_taken_leads_no_other_machine_and_says_so(tmp_path, caplog):
+    channel = MachineStore(tmp_path, "a").group_channel("log")
+    with socket.create_server((channel._host_name, 0)) as taken:
+        channel._port = taken.getsockname()[1]
+        assert channel._open() is None
+    assert f"{channel._port} cannot be listened at" in caplog.text
 
 
 def test_who_waits_for_news_hears_that_the_leader_resigns():

@@ -8,7 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_eos.errors import ConfigError, KafkaTimeoutError, OffsetOutOfRangeError
+from spark_eos import Admin, TopicPartition
+from spark_eos.errors import (
+    ConfigError,
+    GroupNotEmptyError,
+    IllegalStateError,
+    KafkaTimeoutError,
+    OffsetOutOfRangeError,
+)
 from spark_eos.extensions.mirror.moving import return_to_kafka
 from spark_eos.extensions.mirror.moving.return_to_kafka import WayBack
 from spark_eos.extensions.mirror.out import out_map
@@ -188,3 +195,55 @@ def test_an_offset_of_a_group_that_kafka_refuses_is_an_error(error):
         return
     with pytest.raises(ConfigError, match="Kafka refuses the offset of t-1: "):
         target.move_group("g", offsets)
+
+
+class MovedTo:
+    """Kafka, where a group stands at ``offset`` of the topic ``k``; ``members``: whether it has any, look by look."""
+
+    def __init__(self, offset, members=(), moves=lambda: None):
+        self.offset, self.members, self.moves, self.moved = offset, [*members], moves, []
+
+    def has_members(self, _):
+        return bool(self.members) and self.members.pop(0)
+
+    def offsets_of(self, _):
+        return {("k", 0): (self.offset, "")}
+
+    def move_group(self, _, moves):
+        self.moved += moves
+        self.moves()
+
+
+def test_a_group_moves_back_once_and_only_forward(monkeypatch):
+    log = Log.create(MemoryStore(), FakeClock())
+    admin, at = Admin(log), TopicPartition("t", 0)
+    admin.create_topic("t")
+    topic_ids = {"t": log.topic("t").topic_id}
+    admin.alter_group_offsets("g", {at: 0})
+
+    def back(*_):
+        """Kafka's offsets are larger by 10."""
+        return SimpleNamespace(
+            state=log.follow(),
+            sent={"t": SimpleNamespace(topic_id=topic_ids["t"], kafka="k")},
+            has_sent=lambda *_: True,
+            place=lambda _topic, _number, offset, **_: offset + 10,
+        )
+
+    def move(target):
+        return return_to_kafka.move_group_back(log, target, "m", "g", timeout_s=0)
+
+    monkeypatch.setattr(return_to_kafka, "WayBack", back)
+    for stands, moved in ((3, [("k", 0, 10, "")]), (20, [])):
+        target = MovedTo(stands)
+        assert move(target) == [("t", 0, 0, "k", max(stands, 10))]
+        assert target.moved == moved
+    for members in ([True], [False, True], [False, False, True]):
+        with pytest.raises(GroupNotEmptyError, match="a consumer was started there too early"):
+            move(MovedTo(3, members))
+    with pytest.raises(IllegalStateError, match="has committed offsets in the log while it moved"):
+        move(MovedTo(3, moves=lambda: admin.delete_group("g")))
+    admin.alter_group_offsets("g", {at: 0})
+    topic_ids["t"] = "of the topic before"
+    with pytest.raises(ConfigError, match="has committed no offset in the log for a topic of mirror out 'm'"):
+        move(MovedTo(3))
