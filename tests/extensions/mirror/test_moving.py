@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_eos import Producer
+from spark_eos import Admin, Producer
 from spark_eos.cli.command import main
 from spark_eos.errors import CheckpointMismatchError, ConfigError, IllegalStateError, KafkaTimeoutError
 from spark_eos.extensions.mirror.groups import maps_of, passed_over, translate, translations
@@ -209,6 +209,8 @@ def test_a_job_goes_on_where_its_last_batch_ended(log, folder):
     job = stands_at(SparkFiles(str(folder)))
     assert job == StandingJob(1, {("k", 0): 3})
     assert starting_offsets(log, "m", job, timeout_s=0) == {"t": {"0": 3}}
+    Admin(log).alter_topic("t", partitions=2)
+    assert starting_offsets(log, "m", job, timeout_s=0) == {"t": {"0": 3, "1": -2}}, "Spark asks for each"
 
 
 def test_a_batch_that_was_not_done_is_never_guessed(folder):
