@@ -10,17 +10,22 @@ from typing import NamedTuple
 import pyarrow as pa
 import pytest
 
-from spark_eos.errors import ConfigError, InvalidRecordError, StoreFullError
+from spark_eos.clients.admin import Admin
+from spark_eos.clients.producer.producer import Producer
+from spark_eos.errors import ConfigError, InvalidRecordError, SerializationError, StoreFullError
 from spark_eos.log.data.task_io import stage_rows
 from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
+from spark_eos.spark.batch.job import BatchJob
 from spark_eos.spark.host import Host, hosted
 from spark_eos.spark.options import parse_sink
 from spark_eos.spark.sink.checkpoint import Checkpoint, SourceRange, sources_of_batch
-from spark_eos.spark.sink.source_progress import source_progress
+from spark_eos.spark.sink.source_progress import source_progress, unread
 from spark_eos.spark.sink.task import TaskWriter
 from spark_eos.spark.source.offsets import SourceOffset
+from spark_eos.storage import MemoryStore
 from spark_eos.testing import FaultyStore
+from tests.maintenance.world import created
 
 
 class SmallBuffers(NamedTuple):
@@ -76,6 +81,15 @@ class Numbered(Host):
         return SimpleNamespace(partitionId=lambda: self.number, getLocalProperty=lambda _name: None)
 
 
+def test_a_row_that_cannot_be_encoded_is_named_by_its_number_in_the_task(bench):
+    schema = {"type": "record", "name": "one", "fields": [{"name": "n", "type": "long"}]}
+    Admin(bench.log).create_topic("t", config={"value.format": "avro", "value.schema": json.dumps(schema)})
+    options = parse_sink({"path": bench.url, "topic": "t"}, streaming=False)
+    task = TaskWriter(options, SmallBuffers(bench.log, 1), bench.log.topic("t"))
+    with pytest.raises(SerializationError, match="row 3 of the rows that task 0 writes to topic 't'"):
+        task.write([pa.record_batch({"n": [1, 2]}), pa.record_batch({"n": [3, None]})])
+
+
 def test_tasks_with_a_row_each_begin_at_partitions_of_their_own(bench):
     """Those of the next micro-batch at others."""
     topic = bench.topic("t", 4)
@@ -125,6 +139,10 @@ def test_offsets_are_committed_for_the_source_s_own_group_first(bench, of_source
     ranges = [SourceRange("orders", None, json.dumps(end.to_json_dict())), SourceRange("rates", "1", "2")]
     ours, other = source_progress(ranges, log_id=bench.log.log_id, group=of_sink, default_group="q")
     assert (ours.name, ours.group, other.name, other.group) == ("orders", expected, "rates", None)
+    (left_out,) = source_progress(
+        [unread(ranges[0])], log_id=bench.log.log_id, group=of_sink, default_group="q"
+    )
+    assert left_out.end_offsets == left_out.start_offsets == ours.start_offsets
 
 
 def test_topics_that_rows_name_are_created_with_the_settings_of_the_options(bench):
@@ -139,3 +157,17 @@ def test_topics_that_rows_name_are_created_with_the_settings_of_the_options(benc
         ConfigError, match=r"topic 'a' is there, with other settings .*retention\.ms=6: it has 5"
     ):
         TaskWriter(parse_sink(given, streaming=False), SmallBuffers(bench.log, 1), None).write([rows])
+
+
+def test_an_overwrite_leaves_nothing_behind_a_transaction_that_has_timed_out():
+    log = created(MemoryStore())
+    dead = Producer(log, {"transactional.id": "dead", "transaction.timeout.ms": 1000})
+    dead.init_transactions()
+    dead.begin_transaction()
+    dead.send("t", b"x")
+    dead.flush()
+    log.expire_overdue()
+    log.clock.now += 3600
+    BatchJob((), (), ("t",)).commit(log)
+    (partition,) = (one for one in log.state.partitions.values() if one.end)
+    assert partition.start == partition.end == 2
