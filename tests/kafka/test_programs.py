@@ -324,13 +324,20 @@ def test_the_admin_client(servers):
     assert admin.describe_configs([of_b])["topic"]["b"].keys() == {"retention.ms"}
     admin.alter_configs(
         [
-            ConfigResource("topic", "b", {"retention.ms": None, "cleanup.policy": "compact"}),
+            ConfigResource(
+                "topic",
+                "b",
+                {"retention.ms": None, "cleanup.policy": "compact", "file.delete.delay.ms": 60_000},
+            ),
             ConfigResource("BROKER", "0", {"offsets.retention.minutes": 60}),
         ]
     )
     changed = admin.describe_configs([of_b], config_filter="all")["topic"]["b"]
     assert (changed["cleanup.policy"]["value"], changed["cleanup.policy"]["is_default"]) == ("compact", False)
     assert changed["retention.ms"]["is_default"]
+    was_set = changed["file.delete.delay.ms"]
+    assert (was_set["value"], was_set["is_default"]) == (was_set["default"], False)
+    assert admin.describe_configs([ConfigResource("topic", "b", [])])["topic"]["b"] == {}
     of_log = ConfigResource(ConfigResourceType.LOG, configs=["offsets.retention.minutes"])
     assert admin.describe_configs([of_log])["log"][""]["offsets.retention.minutes"]["value"] == "60"
     with pytest.raises(errors.InvalidRequestError, match="has to be a dict"):
