@@ -213,6 +213,16 @@ def test_rows_that_name_partition_0_beside_rows_that_name_none(url):
     assert {row["partition"] for row in rows} == {0, 1, 2}
 
 
+def test_the_column_partition_of_rows_is_the_topic_s_own_where_it_has_one(url):
+    for topic, names in (("plain", ["n"]), ("own", ["n", "partition"])):
+        Admin(url).create_topic(topic, 3, schema=pa.schema([(name, pa.int32()) for name in names]))
+        with Producer(url) as producer:
+            rows = pa.table({name: pa.array([2] * 3, pa.int32()) for name in ("n", "partition")})
+            producer.send_arrow(topic, rows)
+        assert read_arrow(url, topic).read_all().select(names).to_pylist() == [dict.fromkeys(names, 2)] * 3
+    assert [partition.end for partition in Admin(url).describe_topic("plain").partitions] == [0, 0, 3]
+
+
 # -- What it knows -------------------------------------------------------------------------------------------
 
 
