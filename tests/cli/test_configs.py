@@ -73,6 +73,17 @@ def test_expiring(url, capsys):
         "forgot offsets of group g: t-0",
     ]
     assert run(capsys, "expire", url) == "nothing is past its time\n"
+    end = Log.open(url).state.seq
+    forgotten = run(capsys, "diff", url, str(end - 1), str(end)).splitlines()[-1].split()
+    assert forgotten[:2] == ["1", "app"]
+
+
+def test_a_group_without_offsets_expires(url, capsys):
+    Admin(url).delete_topic("t")
+    assert (
+        "forgot offsets of group g: none were left, the group is gone"
+        in run(capsys, "expire", url, "--trust-clock").splitlines()
+    )
 
 
 def test_json_of_expiring(url, capsys):

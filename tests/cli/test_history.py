@@ -92,6 +92,9 @@ def test_history_as_a_table(log, capsys):
         ),
         *("u:2", "u-0:0-1", "g(t-0:3)"),
     ]
+    with Producer(log.url) as producer:
+        producer.send("t", b"no transaction")
+    assert run(capsys, "history", log.url).splitlines()[-1].split()[3:10] == [*"10----", "COMMIT"]
 
 
 @pytest.mark.parametrize(("at_once", "heads"), [(1, 3), (2, 2), (3, 1)])
@@ -209,6 +212,8 @@ def test_places_that_are_none(log, capsys):
     assert "is neither an entry nor a time" in capsys.readouterr().err
     assert main(("diff", log.url, "3", "1000")) == 1
     assert "has no entry 1000" in capsys.readouterr().err
+    assert main(("diff", log.url, "3", "4", "--topic", "nope")) == 1
+    assert "no topic 'nope'" in capsys.readouterr().err
 
 
 def test_a_topic_that_is_deleted_has_its_past(log, capsys):
@@ -216,3 +221,6 @@ def test_a_topic_that_is_deleted_has_its_past(log, capsys):
     end = log.follow().seq
     assert len(entries(capsys, log.url, "--topic", "u")) == 1
     assert lines(capsys, "diff", log.url, str(end - 1), str(end), "--topic", "u")
+    Admin(log).alter_topic("t", 2)
+    changed = run(capsys, "diff", log.url, str(end - 1), str(end + 1)).splitlines()
+    assert {"topic t: altered", "topic u: deleted"} <= {*changed}

@@ -25,10 +25,10 @@ def run(capsys):
 
 
 def test_create(log_url, run):
-    columns = ("id bigint not null", "tags array<string>", "`a.b` decimal(10,2)", "s struct<x: int>")
+    columns = ("id bigint NOT NULL", "tags array<string>", "`a``.b` decimal(10,2)", "s struct<x: int>")
     options = [part for column in columns for part in ("--column", column)]
     shown = run("topics", "create", log_url, "t", "--partitions", "3", "--config", "retention.ms=5", *options)
-    assert "  id: int64 not null\n  tags: list<element: string>\n  a.b: decimal128(10, 2)\n" in shown
+    assert "  id: int64 not null\n  tags: list<element: string>\n  a`.b: decimal128(10, 2)\n" in shown
     topic = Admin(log_url).describe_topic("t")
     assert (len(topic.partitions), topic.config) == (3, {"retention.ms": "5"})
     assert (
@@ -67,7 +67,7 @@ def test_delete(log_url, run):
         Admin(log_url).create_topic(name)
     assert "no topic 'x'" in run("topics", "delete", log_url, "a", "x", code=1)
     assert Admin(log_url).list_topics() == ["a", "b", "c"]
-    assert run("topics", "delete", log_url, "a", "x", "--if-exists") == "topic a was deleted\n"
+    assert run("topics", "delete", log_url, "a", "x", "a", "--if-exists") == "topic a was deleted\n"
     assert json.loads(run("topics", "delete", log_url, "b", "--json")) == {"topic": "b", "deleted": True}
     producer = Producer(log_url, {"transactional.id": "x"})
     producer.init_transactions()
@@ -113,6 +113,8 @@ def test_list_and_describe_with_kafkas_filters(three, run):
     assert "no topic has the id 7" in run("describe", three, "--topic-id", "7", code=1)
     assert "did you mean 'orders'" in run("describe", three, "order", code=1)
     assert described(run, "describe", three, "order", "bills", "--if-exists") == ["bills"]
+    Admin(three).create_topic("orders-dead")
+    assert described(run, "describe", three, "orders.dead") == ["orders.dead"]
 
 
 def test_configs_of_topics(three, run):
@@ -146,6 +148,10 @@ def test_configs_from_a_file_and_of_the_log(three, run, tmp_path):
     run("configs", three, "--topic", "bills", "--add-config-file", str(file))
     assert Admin(three).describe_topic("bills").config == {"retention.ms": "9"}
     run(
+        "configs", three, "--topic", "bills", "--add-config-file", str(file), "--add-config", "retention.ms=8"
+    )
+    assert Admin(three).describe_topic("bills").config == {"retention.ms": "8"}, "as in Kafka, not the file's"
+    run(
         "configs", three, "--entity-type", "brokers", "--alter", "--add-config", "offsets.retention.minutes=3"
     )
     assert Admin(three).describe_log().config["offsets.retention.minutes"] == "3"
@@ -158,6 +164,7 @@ def test_configs_from_a_file_and_of_the_log(three, run, tmp_path):
         (["--entity-type", "topics", "--alter", "a=b"], "name the topic whose settings change"),
         (["--entity-type", "users"], "'users' is not one of"),
         (["--topic", "t", "--add-config", "a=1", "--delete-config", "a"], "setting a is named twice"),
+        (["--topic", "t", "--alter", "a=1", "a=2"], "setting a is named twice"),
         (["--describe", "--alter", "a=1"], "it cannot be used with --describe"),
     ],
 )
@@ -204,6 +211,14 @@ def test_the_newest_record_with_control_batches(log_url, run):
         producer.send("t", b"x", timestamp_ms=at)
         producer.commit_transaction()
     assert run("get-offsets", log_url, "--time", "-3") == "t:0:2\n"
+    producer.begin_transaction()
+    producer.send("t", b"open", timestamp_ms=20_000)
+    producer.flush()
+    for time in ("-3", "15000"):
+        assert run("get-offsets", log_url, "--time", time) == "t:0:6\n", (
+            "as Kafka, that of an open transaction, too"
+        )
+    producer.abort_transaction()
 
 
 def test_the_newest_record_that_is_left(log_url, run):

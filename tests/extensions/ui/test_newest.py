@@ -51,6 +51,7 @@ def test_all_partitions_by_time_then_partition_and_offset(log):
     assert placed(ask("records", topic="t", partition=0)) == [(0, 1, 4000), (0, 0, 1000)]
     for size in (1, 2, 4):
         assert [one for page in pages(ask, count=size) for one in placed(page)] == in_order
+    assert ask("records", topic="t", key="k")["rows"] == [], "no record has a key"
 
 
 def test_offsets_fall_where_timestamps_do_not(log):
@@ -77,6 +78,7 @@ def test_only_what_is_new_since_an_answer(log):
     ask = Asking(log)
     known = ask("records", topic="t", search="of")["ends"]
     assert ask("records", topic="t", after=known, search="of")["looked_at"] == 0
+    assert ask("records", topic="t", after=[[0, 9]])["done"], "the log was put back since"
     write(log, (2, 3000), (0, 4000), (0, 5000))
     answer = ask("records", topic="t", after=known, search="of", count=2)
     assert placed(answer) == [(0, 2, 5000), (0, 1, 4000)]

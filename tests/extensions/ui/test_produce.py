@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from spark_eos import Admin, Log
+from spark_eos import Admin, Log, Producer
 from spark_eos.errors import (
     CommitOutcomeUnknownError,
     InvalidRecordError,
@@ -17,7 +17,7 @@ from spark_eos.errors import (
     StorePermissionError,
     UnknownTopicOrPartitionError,
 )
-from spark_eos.extensions.ui.areas.records import records
+from spark_eos.extensions.ui.areas.records import key_partition, records
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Question
 from spark_eos.extensions.ui.read_only import ReadOnlyStore
@@ -40,6 +40,19 @@ def log():
         "flights", schema=pa.schema([pa.field("number", pa.int64(), nullable=False), ("from", pa.string())])
     )
     return made
+
+
+def test_the_partition_of_a_key_is_the_one_that_a_producer_takes(log, follower):
+    with Producer(log) as producer:
+        for number in range(8):
+            place = producer.send("orders", b"x", key=b"%d" % number).get()
+            asked = Question({"topic": "orders", "key": f"{number}"})
+            assert key_partition(follower, asked) == {"partition": place.partition}
+    schema = pa.schema([("number", pa.int64())])
+    Admin(log).create_topic("numbers", 2, {"key.columns": "number"}, schema)
+    follower.poll()
+    with pytest.raises(InvalidRequestError, match="is not one text column: choose a partition"):
+        key_partition(follower, Question({"topic": "numbers", "key": "7"}))
 
 
 @pytest.fixture

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from spark_eos import Admin, Log, Producer, TopicPartition
+from itertools import count
+
+import pyarrow as pa
+
+from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
 from spark_eos.extensions.ui.series import SAMPLES, Series
 from spark_eos.protocol.actions import CreatePublication
 from spark_eos.storage import MemoryStore
@@ -48,3 +52,50 @@ def test_a_published_table_is_no_query_that_is_behind():
     series = Series(lambda: 0.0)
     series.add(log.follow(), 0)
     assert (series.group_lags, series.query_lags, series.unknown) == ({}, {}, {})
+
+
+def test_the_rate_of_now_is_that_of_the_last_samples():
+    log = Log.create(MemoryStore())
+    Admin(log).create_topic("t")
+    topic_id = log.follow().topics["t"].topic_id
+    series = Series(lambda: 0.0)
+    series.add(log.state, 0)
+    before = log.state.seq
+    with Producer(log) as producer:
+        producer.send_arrow("t", pa.table({"value": [b"x"] * 10}))
+    for second, rate in ((1, 10.0), (2, 5.0)):
+        series.add(log.follow(), second * 1000)
+        assert series.rates_now() == {topic_id: rate}
+    assert [point.value for point in series.log_rates()] == [10.0, 0.0]
+    assert [point.value for point in series.entry_rates()] == [log.state.seq - before, 0.0]
+    for second in range(3, 9):
+        series.add(log.follow(), second * 1000)
+    assert series.rates_now() == {}
+
+
+def test_lags_that_take_long_are_computed_seldom():
+    log = Log.create(MemoryStore())
+    Admin(log).create_topic("t")
+    Admin(log).alter_group_offsets("g", {TopicPartition("t", 0): 0})
+    seconds = count()
+    series = Series(lambda: float(next(seconds)))
+    for sample in range(20):
+        series.add(log.follow(), sample * 1000)
+    assert [point.time_ms for point in series.lags("group", "g")] == [0, 19_000]
+
+
+def test_a_partition_without_records_is_no_unknown_lag():
+    log = Log.create(MemoryStore())
+    Admin(log).create_topic("t", 2)
+    with (
+        Producer(log) as producer,
+        Consumer(
+            log, {"group.id": "g", "enable.auto.commit": "false", "auto.offset.reset": "earliest"}
+        ) as consumer,
+    ):
+        producer.send("t", b"x", partition=1).get()
+        consumer.subscribe(["t"])
+        consumer.poll(0)
+        series = Series(lambda: 0.0)
+        series.add(log.follow(), 0)
+    assert series.unknown == {"g": 1}
