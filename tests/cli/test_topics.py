@@ -212,10 +212,11 @@ def test_the_newest_record_with_control_batches(log_url, run):
         producer.commit_transaction()
     assert run("get-offsets", log_url, "--time", "-3") == "t:0:2\n"
     producer.begin_transaction()
-    producer.send("t", b"open", timestamp_ms=20_000)
+    for topic in ("t", "u"):
+        producer.send(topic, b"open", timestamp_ms=20_000)
     producer.flush()
     for time in ("-3", "15000"):
-        assert run("get-offsets", log_url, "--time", time) == "t:0:6\n", (
+        assert run("get-offsets", log_url, "--time", time) == "t:0:6\nu:0:0\n", (
             "as Kafka, that of an open transaction, too"
         )
     producer.abort_transaction()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from unittest.mock import Mock
 
 import pytest
 
 from spark_eos import Admin, Log, Producer
+from spark_eos.errors import DivergedLogError
 from spark_eos.extensions.ui import timeline
 from spark_eos.extensions.ui.areas.history import entries
 from spark_eos.extensions.ui.follower import Follower
@@ -171,3 +173,16 @@ def test_another_log_in_the_same_place_begins_anew():
     line = follower.memory["time line"]
     assert asked_by(follower, 1)["rows"] == before
     assert follower.memory["time line"] is not line
+
+
+def test_nothing_of_a_log_that_was_exchanged_is_remembered(monkeypatch):
+    follower = Follower(made(5).store, clock=Waiting())
+    version = follower.version
+    assert follower.poll()
+    assert follower.version == version, "nothing is new, and browsers are not told"
+    assert follower.remember("files", lambda: 5, for_s=60) == 5
+    monkeypatch.setattr(follower.log, "follow", Mock(side_effect=DivergedLogError("it is another one")))
+    assert not follower.poll()
+    assert (follower.version, follower.error) == (version + 1, "it is another one")
+    assert follower.remember("files", lambda: 7, for_s=60) == 7
+    assert follower.poll(), "it goes on with the log that is there"
