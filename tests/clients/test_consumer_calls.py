@@ -249,6 +249,21 @@ def test_a_background_commit_that_fails(log):
     assert issubclass(told[0], CommitFailedError)
 
 
+def test_after_a_background_commit_that_failed_the_consumer_still_commits_at_its_end(log):
+    fill(log, b"0")
+    member = reader(log, group_id="g", enable_auto_commit=False)
+    member.subscribe(["t"])
+    member.poll()
+    consumer = reader(log, T0, group_id="g", enable_auto_commit=True)
+    consumer.poll()
+    with pytest.raises(CommitFailedError):
+        consumer.commit_async().get(timeout=30)
+    consumer.poll()
+    member.close()
+    consumer.close()
+    assert Admin(log).list_group_offsets("g")[T0].offset == 1
+
+
 def test_a_background_commit_that_was_cancelled(log, store):
     """Its callback was told that the offsets are committed."""
     consumer, told = reader(log, T0, group_id="g", enable_auto_commit=False), []
