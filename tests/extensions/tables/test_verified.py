@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Producer
-from spark_eos.maintenance.verify import data
+from spark_eos.log.data.parquet import reader
 from spark_eos.maintenance.verify.verify import Verdict, verify
 from tests.extensions.tables.world import World
 
@@ -39,14 +39,14 @@ def test_gaps_between_offsets_are_nothing_wrong(world):
 
 @pytest.mark.parametrize("offsets", [[2, 1, 3, 4, 5], [0, 1, 2, 3, 10], [1, 1, 2, 3, 4], [-1, 1, 2, 3, 4]])
 def test_offsets_that_are_not_those_of_the_index_are_named(world, monkeypatch, offsets):
-    read = data.read_batch
+    read = reader.from_file
 
-    def other(store, file, *arguments, **named):
-        table = read(store, file, *arguments, **named)
-        if file.is_parquet:
-            assert table.column(0).to_pylist() == [0, 2, 4, 6, 8]
-            table = table.set_column(0, table.field(0), pa.array(offsets))
-        return table
+    def other(table, schema):
+        columns = read(table, schema)
+        if columns.num_columns == 3:  # Partition, offset and time, and no value.
+            assert columns.column(1).to_pylist() == [0, 2, 4, 6, 8]
+            columns = columns.set_column(1, columns.field(1), pa.chunked_array([offsets]))
+        return columns
 
-    monkeypatch.setattr(data, "read_batch", other)
-    assert any("its rows have offsets that are not in order" in text for text in wrong(world))
+    monkeypatch.setattr(reader, "from_file", other)
+    assert any("its rows do not have rising offsets from 0 to 9" in text for text in wrong(world))
