@@ -142,7 +142,9 @@ def test_a_request_without_its_headers_is_refused(host, headers):
     assert httpx.post(url, headers=sent, verify=False, trust_env=False).status_code == 400
 
 
+@pytest.mark.filterwarnings("ignore:unclosed <ssl.SSLSocket:ResourceWarning")
 def test_a_leader_that_closed_says_so_or_does_not_answer():
+    """Python does not close the socket of one that ends the connection before the handshake."""
     host = HttpsHost("127.0.0.1", 0)
     host.mailbox.note_lead()
     peer = call(host.hint, MEMBER_ID)
