@@ -331,6 +331,15 @@ def retire_all(log):
         pass
 
 
+def begun_in_a_short_log(store):
+    """A log whose entries are retired at once, a transaction that has begun in it, and the receipt of a file."""
+    log = Log.create(store, snapshot_interval=4, config=RETIRED_AT_ONCE)
+    log.ensure_topic("t")
+    log.does_maintenance = False
+    transaction = begin(log)
+    return log, transaction, staged(log, transaction, 0, "a")
+
+
 def test_a_commit_in_doubt_before_a_newer_transaction_is_found_in_the_entries(log, store):
     transaction = begin(log)
     receipt = staged(log, transaction, 0, "a")
@@ -347,11 +356,7 @@ def test_a_commit_in_doubt_before_a_newer_transaction_is_found_in_the_entries(lo
 
 
 def test_a_commit_before_a_newer_transaction_whose_entry_is_retired_is_not_said_to_be_missing(store):
-    log = Log.create(store, snapshot_interval=4, config=RETIRED_AT_ONCE)
-    log.ensure_topic("t")
-    log.does_maintenance = False
-    transaction = begin(log)
-    receipt = staged(log, transaction, 0, "a")
+    log, transaction, receipt = begun_in_a_short_log(store)
     transaction.commit([receipt])
     for number in range(12):
         newer = begin(log)
@@ -364,11 +369,7 @@ def test_a_commit_before_a_newer_transaction_whose_entry_is_retired_is_not_said_
 
 
 def test_a_commit_whose_entry_is_retired_is_repeated(store):
-    log = Log.create(store, snapshot_interval=4, config=RETIRED_AT_ONCE)
-    log.ensure_topic("t")
-    log.does_maintenance = False
-    transaction = begin(log)
-    receipt = staged(log, transaction, 0, "a")
+    log, transaction, receipt = begun_in_a_short_log(store)
     transaction.commit([receipt])
     for _ in range(12):
         Admin(log).create_topic(f"{log.state.seq}")
@@ -379,11 +380,7 @@ def test_a_commit_whose_entry_is_retired_is_repeated(store):
 
 
 def test_a_commit_before_a_newer_transaction_is_found_though_its_begin_is_retired(store):
-    log = Log.create(store, snapshot_interval=4, config=RETIRED_AT_ONCE)
-    log.ensure_topic("t")
-    log.does_maintenance = False
-    transaction = begin(log)
-    receipt = staged(log, transaction, 0, "a")
+    log, transaction, receipt = begun_in_a_short_log(store)
     for _ in range(12):
         Admin(log).create_topic(f"{log.state.seq}")
     retire_all(log)
