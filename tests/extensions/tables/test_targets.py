@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from spark_eos.errors import TableChangedError
 from spark_eos.extensions.tables.delta.target import DeltaTarget
 from spark_eos.extensions.tables.iceberg.target import IcebergTarget
-from spark_eos.extensions.tables.target import DataFile, FileChange, Target
+from spark_eos.extensions.tables.target import DataFile, FileChange, RowChange, Target
 from tests.extensions.tables.merging import KEYED, merge, row, stamp
 
 pyiceberg_catalog = pytest.importorskip("pyiceberg.catalog", reason="the extra 'tables' is not installed")
@@ -196,6 +196,24 @@ def test_rows_are_merged_by_their_keys(place):
     merge(target, 7, [row(b"z", b"9", 6)], replaces_all=True)
     assert found() == [row(b"z", b"9", 6)]
     assert found(first.native) == [row(b"a", b"1", 0), row(b"b", b"2", 1), row(b"c", b"3", 2)]
+
+
+def test_rows_are_merged_by_a_key_with_a_backtick_in_its_name(place):
+    schema = pa.schema([("k`y", pa.int32()), ("partition", pa.int32()), ("offset", pa.int64())])
+    target = place.new()
+    for offset, key in enumerate((7, 8, 7)):
+        rows = pa.table([[key], [0], [offset]], schema=schema)
+        none = schema.empty_table().select(["k`y", "partition"])
+        change = RowChange(
+            schema,
+            ("k`y", "partition"),
+            ("partition", "offset"),
+            lambda rows=rows: rows,
+            lambda none=none: none,
+            {0: 0},
+        )
+        target.commit(target.current(), change, stamp(offset + 1), place.footer)
+    assert sorted((one["k`y"], one["offset"]) for one in place.read(None)) == [(7, 2), (8, 1)]
 
 
 def test_copies_have_no_bounds_of_floating_point_numbers(place):
