@@ -12,7 +12,7 @@ from spark_eos.cli.options import ConfigFile, Json, Url, open_log, store_setting
 from spark_eos.cli.output import PAGES, print_json
 from spark_eos.cli.parsing import Command
 from spark_eos.cli.progress import Progress
-from spark_eos.errors import CorruptRecordError, EosLogError
+from spark_eos.errors import CorruptRecordError, EosLogError, StorePermissionError
 from spark_eos.errors.counting import counted
 
 if TYPE_CHECKING:
@@ -70,12 +70,17 @@ def verify(
     else:
         _print_summary(summary, quick=quick)
     sys.stdout.flush()
-    if note:
-        _note(url, command_config, is_sound=summary.is_sound)
-    if not summary.is_sound:
-        wrong = summary.found[Verdict.WRONG]
+    wrong, unread = summary.found[Verdict.WRONG], summary.found[Verdict.UNREAD]
+    if note and (wrong or not unread):
+        _note(url, command_config, is_sound=not wrong)
+    if wrong:
         raise CorruptRecordError(
             f"{url}: {wrong:,} thing{'s are' if wrong > 1 else ' is'} wrong, see above; how files are put back: {_PAGE}"
+        )
+    if unread:
+        noted = "; the result was not noted" if note else ""
+        raise StorePermissionError(
+            f"{url}: nothing is wrong in what was read, and not all could be read, see above{noted}"
         )
 
 

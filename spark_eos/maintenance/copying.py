@@ -27,6 +27,7 @@ from spark_eos.errors import (
     NotALogError,
     ObjectExistsError,
     ObjectNotFoundError,
+    StorePermissionError,
 )
 from spark_eos.log import paths
 from spark_eos.log.clock import SYSTEM, Clock
@@ -39,14 +40,14 @@ from spark_eos.log.snapshots.derived import create_idempotent, idempotent_upload
 from spark_eos.log.snapshots.index_store import IndexPageStore
 from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.maintenance.reachability import data_sizes, page_names
-from spark_eos.maintenance.verify.verify import Finding, Summary, verify
+from spark_eos.maintenance.verify.verify import Finding, Summary, Verdict, verify
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.snapshots import encode_snapshot
 from spark_eos.protocol.rules.apply import apply_entry
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import NO_SETTINGS, Data, Settings, Store, open_store
 from spark_eos.storage.encrypted_files import EncryptingStore, as_stored, is_stored_size
-from spark_eos.storage.probe import probe
+from spark_eos.storage.probe import is_there, probe
 from spark_eos.storage.two_stores import check_claim, check_unclaimed
 
 MARK = paths.COPY
@@ -138,6 +139,11 @@ def copy_log(
         _make_a_log(target, plan)
     keys = next((store for store in (copy, original) if isinstance(store, EncryptingStore)), None)
     summary = verify(target if keys is None else keys.around(target), found, quick=quick, progress=progress)
+    if summary.found[Verdict.UNREAD] and not summary.found[Verdict.WRONG]:
+        raise StorePermissionError(
+            f"all is copied to {target.url}, and not all could be read to check it: give all keys in encryption.keys, "
+            "and begin again: what is copied already is taken"
+        )
     if not summary.is_sound:
         if not is_there(target, MARK):
             _check_unfinished(target)
@@ -277,15 +283,6 @@ def _read(store: Store, name: str) -> pa.Buffer | None:
         return store.read(name)
     except ObjectNotFoundError:
         return None
-
-
-def is_there(store: Store, name: str) -> bool:
-    """Whether there is an object of this name."""
-    try:
-        store.size(name)
-    except ObjectNotFoundError:
-        return False
-    return True
 
 
 # -- The log ----------------------------------------------------------------------------------------------

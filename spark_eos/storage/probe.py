@@ -1,4 +1,4 @@
-"""Does a store keep the one promise a log rests on? Asked once, when a log is created."""
+"""What a store is asked: whether it can carry a log (once, when a log is created), and whether an object is there."""
 
 from __future__ import annotations
 
@@ -70,3 +70,12 @@ def _unsupported(store: Store, problem: str) -> UnsupportedStoreError:
         "refuses a PUT on the condition that nothing is there (S3, Azure, Google Cloud Storage, a recent MinIO or "
         "Ceph, R2)"
     )
+
+
+def is_there(store: Store, name: str) -> bool:
+    """Whether there is an object of this name."""
+    try:
+        store.size(name)
+    except ObjectNotFoundError:
+        return False
+    return True

@@ -11,7 +11,7 @@ from spark_eos.cli.command import main
 from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.maintenance.verify import verify as module
-from spark_eos.maintenance.verify.report import Finding, Verdict
+from spark_eos.maintenance.verify.report import Finding, FindingCollector, Verdict
 from spark_eos.monitoring.status import status_of
 from spark_eos.protocol.rules.notes import VERIFY, is_damaged, noted_ms
 from verification.retiring import RETIRED_AT_ONCE
@@ -41,7 +41,7 @@ def test_a_sound_log(log, capsys):
         "snapshots: 0; index pages: 0",
         f"data: 6 batches of 1 partition, 3 records in 3 files of {sum(map(log.store.size, files(log))):,} bytes, read",
         "not referred to: 0 data files of 0 bytes, 0 index pages",
-        "wrong: 0, repaired: 0, note: 0",
+        "wrong: 0, unread: 0, repaired: 0, note: 0",
     ]
     assert err == ""
 
@@ -143,6 +143,21 @@ def test_what_was_not_read_is_not_noted_as_verified(log, capsys):
         main(("verify", log.url, "--note", "--quick"))
     assert caught.value.code == 2
     assert "leave out --quick" in capsys.readouterr().err
+    assert log.follow().seq == last
+
+
+def test_what_could_not_be_read_is_neither_noted_nor_damaged(log, monkeypatch, capsys):
+    def check(_url, show, **_options):
+        notes = FindingCollector(show)
+        notes.unread("data/t/1.arrow", "there is no encryption key 'a'")
+        return notes.summary
+
+    monkeypatch.setattr(module, "verify", check)
+    last = log.follow().seq
+    assert main(("verify", log.url, "--note")) == 1
+    out, err = capsys.readouterr()
+    assert "unread: data/t/1.arrow: there is no encryption key 'a'; run eoslog verify again" in out
+    assert "the result was not noted [STORE_PERMISSION]" in err
     assert log.follow().seq == last
 
 

@@ -652,8 +652,9 @@ def test_a_file_that_may_not_be_read_does_not_end_it(store):
             raise StorePermissionError(f"{at}: cannot read")
 
     found, summary = look(Watched(store, deny))
-    assert [(verdict, at) for verdict, at, _ in found] == [(Verdict.WRONG, name)]
+    assert [(verdict, at) for verdict, at, _ in found] == [(Verdict.UNREAD, name)]
     assert (summary.unread_files, summary.files) == (1, 43)
+    assert not summary.is_sound
 
 
 def test_a_file_of_many_batches_is_told_once(store):

@@ -26,7 +26,6 @@ from spark_eos.log.data_place import check_apart, data_place
 from spark_eos.log.handle.unfinished import not_a_log
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.index_store import IndexPageStore
-from spark_eos.maintenance.copying import is_there
 from spark_eos.protocol.actions import CreateLog
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.index_pages import decode_page
@@ -34,6 +33,7 @@ from spark_eos.protocol.index import IndexPage, PageContent
 from spark_eos.protocol.state import State
 from spark_eos.storage import NO_SETTINGS, Settings, Store, open_store
 from spark_eos.storage.encrypted_files import as_stored
+from spark_eos.storage.probe import is_there
 
 Progress = Callable[[str, int, int], None]
 """Called with what is done, how many are done, and of how many."""

@@ -19,7 +19,6 @@ from spark_eos.extensions.backup.repository import Repository
 from spark_eos.log import paths
 from spark_eos.log.commit.closing import is_closing
 from spark_eos.log.handle.unfinished import not_a_log
-from spark_eos.maintenance.copying import is_there
 from spark_eos.protocol.actions import AppendBatches, Entry, ReplaceSegments
 from spark_eos.protocol.encoding.entries import decode_entry
 from spark_eos.protocol.encoding.snapshots import decode_snapshot
@@ -27,6 +26,7 @@ from spark_eos.protocol.index import IndexRow, Load
 from spark_eos.protocol.rules.apply import apply_entry
 from spark_eos.protocol.state import EMPTY, State
 from spark_eos.storage import Store
+from spark_eos.storage.probe import is_there
 
 
 @dataclass

@@ -39,9 +39,8 @@ from spark_eos.extensions.backup.manifest import (
     summary_of,
 )
 from spark_eos.log.clock import SYSTEM, Clock
-from spark_eos.maintenance.copying import is_there
 from spark_eos.storage import PROBES, Data, Store
-from spark_eos.storage.probe import probe
+from spark_eos.storage.probe import is_there, probe
 
 MARK = "repository.json"
 MANIFESTS = "backups/"

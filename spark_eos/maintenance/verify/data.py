@@ -12,6 +12,7 @@ from spark_eos.errors import (
     ObjectNotFoundError,
     StorePermissionError,
 )
+from spark_eos.errors.counting import counted
 from spark_eos.log import paths
 from spark_eos.log.data.layout import Layout
 from spark_eos.log.data.parquet.reader import check_group
@@ -33,7 +34,6 @@ _REMEMBERED = 10_000
 """Files whose size is asked for once, though many rows refer to them."""
 
 _FROM_A_COPY = "put the file back from a copy; readers of these offsets fail until then"
-_NOT_READ = "its records were not read: run eoslog verify again when it can be opened"
 
 
 class DataCheck:
@@ -53,8 +53,10 @@ class DataCheck:
         """Where the newest file of a topic was begun of those that are there."""
         self._lost = 0
         self._encrypted_at = -1
-        self._closed: set[str] = set()
-        """Files that this process may not read: only whether they are there, and how long, is seen."""
+        self._encrypted: set[str] = set()
+        """Files of an encrypted log, for a process without keys: only whether they are there, and how long, is seen."""
+        self._refused: set[str] = set()
+        """Files that this process may not read, or has not the key of."""
 
     def check(self, state: State) -> None:
         """Look at everything that the state refers to, and count what it does not."""
@@ -71,12 +73,12 @@ class DataCheck:
             pages = tuple(dict.fromkeys(page for pin in of for page in pin.pages))
             whole = Pin(min(pin.start for pin in of), max(pin.end for pin in of), pages)
             self._pinned(state, key, whole)
-        self._notes.summary.unread_files = len(self._closed)
-        if self._closed and self._encrypted_at >= 0 and self._store.encryption_key_id is None:
+        self._notes.summary.unread_files = len(self._encrypted | self._refused)
+        if self._encrypted:
             self._notes.add(
                 Verdict.NOTE,
                 paths.DATA,
-                f"{len(self._closed)} data files are encrypted; their content was not read",
+                f"the content of {counted(len(self._encrypted), 'encrypted data file')} was not read",
                 "give the settings encryption.keys and encryption.key.id (--command-config) to read it, too",
             )
         self._explain()
@@ -99,8 +101,7 @@ class DataCheck:
             self._mentioned.add(row.file.name)
             problem = self._problem(state, row, topic, context)
             if problem and self._is_needed(state, key, row):
-                where = "" if context in problem else f" ({context})"
-                self._notes.wrong(row.file.name, f"{problem}{where}", self._remedy(row.file.name))
+                self._tell(row.file.name, problem, context)
                 self._note_missing(row.file.name, problem)
             elif not self._files[row.file.name]:
                 self._note_present(row.file.name)
@@ -118,11 +119,14 @@ class DataCheck:
             self._mentioned.add(row.file.name)
             problem = self._problem(state, row, topic, context)
             if problem and self._is_pinned(state, key, row):
-                where = "" if context in problem else f" ({context})"
-                self._notes.wrong(row.file.name, f"{problem}{where}", self._remedy(row.file.name))
+                self._tell(row.file.name, problem, context)
 
-    def _remedy(self, name: str) -> str:
-        return _NOT_READ if name in self._closed else _FROM_A_COPY
+    def _tell(self, name: str, problem: str, context: str) -> None:
+        text = problem if context in problem else f"{problem} ({context})"
+        if name in self._refused:
+            self._notes.unread(name, text)
+        else:
+            self._notes.wrong(name, text, _FROM_A_COPY)
 
     def _is_pinned(self, state: State, key: PartitionKey, row: IndexRow) -> bool:
         """Whether a version in the newest state still has the rows there."""
@@ -201,7 +205,7 @@ class DataCheck:
         except CorruptRecordError as error:
             problem = _without_place(error, name)
         except StorePermissionError as error:
-            self._closed.add(name)
+            self._refused.add(name)
             problem = _without_place(error, name)
         self._files[name] = problem
         if len(self._files) > _REMEMBERED:
@@ -214,7 +218,7 @@ class DataCheck:
             if staged_at(name) > self._encrypted_at:
                 self._plain(name)
         elif self._store.encryption_key_id is None:
-            self._closed.add(name)
+            self._encrypted.add(name)
             return stored_size(size)
         return size
 
@@ -229,7 +233,13 @@ class DataCheck:
     def _batch(self, row: IndexRow, topic: Topic, context: str) -> str:
         assert row.file is not None
         assert row.batch is not None
-        if self._quick or row.file.name in self._closed or self._files[row.file.name] == "is missing":
+        name = row.file.name
+        if (
+            self._quick
+            or name in self._encrypted
+            or name in self._refused
+            or self._files[name] == "is missing"
+        ):
             return ""
         try:
             layout = layout_of(topic, row.file.schema_version)
@@ -238,10 +248,10 @@ class DataCheck:
         except ObjectNotFoundError:
             return "is missing"
         except CorruptRecordError as error:
-            return _without_place(error, row.file.name)
+            return _without_place(error, name)
         except StorePermissionError as error:
-            self._closed.add(row.file.name)
-            return _without_place(error, row.file.name)
+            self._refused.add(name)
+            return _without_place(error, name)
         if row.file.offsets and not row.file.is_parquet:
             offsets = len(table) + sum(table.column(0).to_pylist())
             if offsets > row.count:
@@ -308,7 +318,7 @@ class DataCheck:
         except ObjectNotFoundError:  # Vacuum was there.
             return False
         except StorePermissionError as error:
-            self._notes.wrong(name, _without_place(error, name), _NOT_READ)
+            self._notes.unread(name, _without_place(error, name))
             return False
 
     def _begun_after_the_end(self, state: State, after: dict[int, int]) -> None:

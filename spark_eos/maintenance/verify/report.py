@@ -11,6 +11,8 @@ class Verdict(Enum):
     """How bad a finding is."""
 
     WRONG = "wrong"
+    UNREAD = "unread"
+    """This process may not read it, or has not its key: whether it is whole is not known."""
     REPAIRED = "repaired"
     NOTE = "note"
     """Worth to know: explains something, or harms nothing."""
@@ -50,8 +52,8 @@ class Summary:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong (any more)."""
-        return not self.found[Verdict.WRONG]
+        """Whether nothing is wrong (any more), and all was read that was to be read."""
+        return not (self.found[Verdict.WRONG] or self.found[Verdict.UNREAD])
 
 
 class FindingCollector:
@@ -76,6 +78,10 @@ class FindingCollector:
     def wrong(self, name: str, text: str, remedy: str) -> None:
         """Something is wrong and stays so."""
         self.add(Verdict.WRONG, name, text, remedy)
+
+    def unread(self, name: str, text: str) -> None:
+        """It could not be looked at."""
+        self.add(Verdict.UNREAD, name, text, "run eoslog verify again when it can be opened")
 
     def at(self, stage: str, count: int, of: int) -> None:
         """So far it is."""

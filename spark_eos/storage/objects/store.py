@@ -36,6 +36,7 @@ from spark_eos.storage.object_names import (
 from spark_eos.storage.objects.clients import Location, connect, endpoint_of
 from spark_eos.storage.objects.multipart import SINGLE_BYTES, MultipartUpload
 from spark_eos.storage.objects.requests import RETRY_S, Requests
+from spark_eos.storage.probe import is_there
 from spark_eos.storage.settings import NO_SETTINGS, Settings
 from spark_eos.storage.store import ROUNDED_S, Data, ObjectInfo, Store, Upload
 from spark_eos.storage.uploads import UploadFile, as_bytes_view
@@ -95,15 +96,8 @@ class ObjectStore(Store):
         def put() -> None:
             self._client.put(key, body, mode="create", use_multipart=False)
 
-        self._requests.ask("create", name, put, changes=True, conflict=lambda: self._is_there(name))
-
-    def _is_there(self, name: str) -> bool:
-        """Whether a create that was refused for a conflict lost against another, or against a delete."""
-        try:
-            self.size(name)
-        except ObjectNotFoundError:
-            return False
-        return True
+        # A conflict: it has lost against another create, or against a delete.
+        self._requests.ask("create", name, put, changes=True, conflict=lambda: is_there(self, name))
 
     def upload(self, name: str, *, write_behind: bool = False) -> AbstractContextManager[Upload]:
         """As `Store.upload`. A large one is no create at its end: see docs/design/0007.
@@ -121,7 +115,7 @@ class ObjectStore(Store):
             self._requests,
             self._patiently,
             create=lambda body: self._create(name, key, body),
-            is_there=lambda: self._is_there(name),
+            is_there=lambda: is_there(self, name),
             single_bytes=self._single_bytes,
         )
         try:

@@ -105,6 +105,20 @@ def test_a_copy_is_verified_with_the_keys_that_were_given(inner: MemoryStore) ->
             copy_log(source, place, print)
 
 
+def test_a_copy_that_cannot_be_read_for_want_of_a_key_goes_on_with_it(inner: MemoryStore) -> None:
+    """It is not taken for a damaged one, which would have to be made again."""
+    from spark_eos.extensions.encryption.store import EncryptedStore
+
+    class OtherKeys:
+        def key(self, key_id: str) -> bytes | None:
+            return b"2" * 32 if key_id == "two" else None
+
+    target = MemoryStore()
+    with pytest.raises(StorePermissionError, match=r"all is copied.*give all keys"):
+        copy_log(EncryptedStore(inner, OtherKeys(), "two"), target, print)
+    assert copy_log(keyed(inner), target, print).verified.is_sound
+
+
 def test_a_file_of_another_length_is_refused(inner: MemoryStore, given: Store) -> None:
     name = max(info.name for info in inner.list("data/"))  # The older ones were rolled.
     inner.overwrite(name, bytes(inner.read(name))[:-1])

@@ -143,7 +143,7 @@ def test_an_afternoon(hands, trouble):
     hands.to("quick")
     hands.press("Space")
     hands.use("Verify now")
-    hands.sees("Wrong: 1.")
+    hands.sees("Wrong: 1, unread: 0.")
     hands.sees(trouble.damaged.name)
     hands.sees("put the file back from a copy; readers of these offsets fail until then")
     hands.sees(f"eoslog vacuum {trouble.url}")

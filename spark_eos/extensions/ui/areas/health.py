@@ -13,6 +13,7 @@ from spark_eos.maintenance.verify.verify import Finding, Verdict, verify
 
 _FINDINGS = 500
 """Findings that are listed; all are counted."""
+_ORDER = [verdict.value for verdict in Verdict]
 
 
 def health(follower: Follower, _: Question) -> Answer:
@@ -49,10 +50,10 @@ def _verify(follower: Follower, job: Job) -> dict[str, Any]:
     findings: list[dict[str, Any]] = []
 
     def found(finding: Finding) -> None:
-        # What is wrong comes before notes, whatever was found first.
-        if len(findings) < _FINDINGS or finding.verdict is Verdict.WRONG:
+        # What is wrong comes first, then what could not be read; notes come last.
+        if len(findings) < _FINDINGS or finding.verdict is not Verdict.NOTE:
             findings.append({**asdict(finding), "verdict": finding.verdict.value})
-            findings.sort(key=lambda row: row["verdict"] != Verdict.WRONG.value)
+            findings.sort(key=lambda row: _ORDER.index(row["verdict"]))
             del findings[_FINDINGS:]
             job.tell(findings=list(findings))
 

@@ -227,12 +227,12 @@ export function health(root, context) {
       : h("p", {}, "The log cannot be read, for the reason above. Look at the store, the network and the rights of this page; it tries again by itself."),
     store.clock_problem ? h("p", {class: "warn"}, sentence(store.clock_problem)) : null);
     put(shown, h("p", {role: "status", class: result ? (result.sound ? "good" : "bad") : job.error ? "error" : ""},
-      running ? job.progress : job.error || (result ? (result.sound ? (job.quick ? "All references are whole. The data was not read: a damaged file is found without “quick”." : "The log is sound.") : `Wrong: ${result.found.wrong}.`) : job.state === "stopped" ? "Stopped." : "Not verified yet.")),
+      running ? job.progress : job.error || (result ? (result.sound ? (job.quick ? "All references are whole. The data was not read: a damaged file is found without “quick”." : "The log is sound.") : `Wrong: ${result.found.wrong}, unread: ${result.found.unread}.`) : job.state === "stopped" ? "Stopped." : "Not verified yet.")),
     result ? tiles([["Entries read", number(result.entries)], ["Retired", number(result.retired)], ["Records", number(result.records)], ["Files", number(result.files)],
       ["Bytes", size(result.bytes)], ["Files without reference", number(result.unreferenced_files)]]) : null,
     result?.unreferenced_files ? h("p", {}, `No entry refers to ${counted(result.unreferenced_files, "file")} of ${size(result.unreferenced_bytes)}: writers that died have left them, maintenance has replaced them, or a writer is about to commit them. What is older than a day is deleted by `,
       ...command("vacuum", LOG), "; ", ...command("vacuum", LOG, "--dry-run"), " lists it.") : null,
-    (job.findings || []).length ? table("Findings", [["Verdict", (one) => h("span", {class: one.verdict === "wrong" ? "bad" : ""}, one.verdict), "", "verdict"],
+    (job.findings || []).length ? table("Findings", [["Verdict", (one) => h("span", {class: one.verdict === "wrong" || one.verdict === "unread" ? "bad" : ""}, one.verdict), "", "verdict"],
       ["Object", (one) => h("code", {}, one.name), "", "name"], ["What", (one) => one.text, "", "text"], ["What to do", (one) => one.remedy || "–", "", "remedy"]], job.findings) : null);
     if (running) setTimeout(() => context.refresh(), 400);
   }};
