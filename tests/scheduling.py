@@ -36,7 +36,6 @@ LONGEST = (
     "specification/test_commit.py",
     "testing/test_spark_calls.py",
     "maintenance/test_rolling.py",
-    "test_readme.py",
     "spark_calls/test_recordings.py",
 )
 """What forks, while the process is small: a copy of a large one takes longer. Then the files that take longest, in that

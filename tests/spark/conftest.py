@@ -294,7 +294,7 @@ def until():
         end = time.monotonic() + seconds
         while not (found := condition()):
             assert time.monotonic() < end, f"waited {seconds} s for {what} {said()}"
-            time.sleep(0.02)
+            time.sleep(0.05)
         return found
 
     return wait

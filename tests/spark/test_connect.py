@@ -48,12 +48,18 @@ def test_batch_stream_discovery_and_errors(tmp_path):
     assert source["metrics"]["maxOffsetsBehindLatest"] == "0"
     assert sink["description"] == f"eoslog[copied of {tmp_path / 'log'}]"
     assert sink["metrics"]["numOutputRecords"] == "100"
+    assert told["frames"] == [100, 100]
+    assert "has no topic 'number'; did you mean 'numbers'?" in told["error"]
+
+
+@pytest.mark.deep
+def test_transactions_that_are_repeated_and_refused(tmp_path):
+    told = told_by("connect_transactions.py", tmp_path)
     assert "after the commit" in told["frames failed"]
     assert told["frames again"] == ""
     assert told["frames"] == [100, 100, "repeated"]
     assert "IllegalStateError: batch 1 of query" in told["wrong batch"]
     assert told["job"] == [100, 1]
-    assert "has no topic 'number'; did you mean 'numbers'?" in told["error"]
 
 
 @pytest.mark.deep

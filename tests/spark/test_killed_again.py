@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from .conftest import Process
-from .test_exactly_once import HARDEST, OTHERS, Watcher
+from .test_exactly_once import MOMENTS, Watcher
 
-PLACES = [(moment, again) for moment in (*HARDEST, *OTHERS, "never") for again in (False, True)]
+PLACES = [(moment, again) for moment in (*MOMENTS, "never") for again in (False, True)]
 """Each moment in a micro-batch that comes, and in one that this driver repeats.
 
 With ``fails`` and ``never`` the query does not hold: the kill meets it wherever it is.

@@ -1,16 +1,15 @@
-"""Spark Connect: batches, a stream with its listener, transactions in ``foreachBatch``. Arguments: see connecting."""
+"""Spark Connect: batches, a stream with its listener, a transaction in ``foreachBatch``. Arguments: see connecting."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 from connecting import bound, checkpoint, end, read, spark, told, url, wait_for
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from spark_eos import BatchTransaction, ProgressListener, query_progress, start_query
+from spark_eos import ProgressListener, query_progress, start_query
 
 frame = spark.range(100).selectExpr("CAST(id AS STRING) AS key", "CAST(id * 2 AS STRING) AS value")
 frame.write.format("eoslog").option("topic", "numbers").option("num.partitions", 2).mode("append").save(url)
@@ -59,57 +58,21 @@ told["progress"] = query_progress(query.recentProgress[0], url)
 copied = read("copied").selectExpr("CAST(value AS STRING) AS value")
 told["stream"] = sorted(int(row.value) for row in copied.collect())
 
-FAILS_ONCE = f"{checkpoint}-failed"
-
 
 def route(batch: DataFrame, batch_id: int) -> None:
-    """Two frames in one commit; the first try fails after it."""
-    from pathlib import Path
-
+    """Two frames in one commit, in a process that the server has started."""
     from spark_eos import MicroBatchTransaction
 
     options = {"checkpointLocation": f"{checkpoint}-frames", "transactional.id": "frames"}
     with MicroBatchTransaction(batch, batch_id, url, options) as transaction:
         transaction.write(batch.select("value"), "frame-1")
         transaction.write(batch.selectExpr("length(value) AS bytes"), "frame-2")
-        if transaction.is_repetition:
-            Path(FAILS_ONCE).write_text("repeated")
-    if not Path(FAILS_ONCE).exists():
-        Path(FAILS_ONCE).touch()
-        raise RuntimeError("after the commit")
 
 
-def wrong_batch(batch: DataFrame, batch_id: int) -> None:
-    from spark_eos import MicroBatchTransaction
-
-    options = {"checkpointLocation": f"{checkpoint}-wrong"}
-    with MicroBatchTransaction(batch, batch_id + 1, url, options):
-        pass
-
-
-def each_batch(function: Callable[[DataFrame, int], None], of: str) -> str:
-    """The error with which the query ends; empty if it has read everything."""
-    rows = (
-        spark.readStream.format("eoslog").option("subscribe", "numbers").option("startingOffsets", "earliest")
-    )
-    sink = (
-        rows.load(url).writeStream.foreachBatch(function).option("checkpointLocation", f"{checkpoint}-{of}")
-    )
-    try:
-        wait_for(start_query(sink.trigger(availableNow=True).start))
-    except PySparkException as error:
-        return str(error)
-    return ""
-
-
-told["frames failed"] = each_batch(route, "frames")
-told["frames again"] = each_batch(route, "frames")
-told["frames"] = [read("frame-1").count(), read("frame-2").count(), open(FAILS_ONCE).read()]  # noqa: PTH123, SIM115
-told["wrong batch"] = each_batch(wrong_batch, "wrong")
-with BatchTransaction(url, {"txnAppId": "job", "txnVersion": 1}) as transaction:
-    transaction.write(frame, "job-1")
-    transaction.write(frame.limit(1), "job-2")
-told["job"] = [read("job-1").count(), read("job-2").count()]
+rows = spark.readStream.format("eoslog").option("subscribe", "numbers").option("startingOffsets", "earliest")
+frames = rows.load(url).writeStream.foreachBatch(route).option("checkpointLocation", f"{checkpoint}-frames")
+wait_for(start_query(frames.trigger(availableNow=True).start))
+told["frames"] = [read("frame-1").count(), read("frame-2").count()]
 
 try:
     spark.read.format("eoslog").option("subscribe", "number").load(url).collect()
