@@ -1,4 +1,7 @@
-"""What users get wrong, through Spark: an error that names the thing and the remedy, and nothing half written."""
+"""What users get wrong: an error that names the thing and the remedy, and nothing half written.
+
+Through the classes that Spark calls, all of it; through Spark, which hands the same errors on, one of a kind is quick.
+"""
 
 from __future__ import annotations
 
@@ -13,26 +16,27 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_eos.clients.admin import Admin
+from spark_eos.errors import EosLogError
 from spark_eos.log.log import Log
+from spark_eos.spark.batch.writer import EosLogBatchWriter
+from spark_eos.spark.options import parse_sink, parse_source
+from spark_eos.spark.source.batch import EosLogBatchReader
 from spark_eos.spark.start import start_query
+from spark_eos.spark.topics import source_schema
 from tests.starting import run
 
 ROWS = 10
 
 
 @pytest.fixture
-def log(spark, tmp_path):
-    """A log with topic ``flights`` of two partitions, `ROWS` rows in all, written by Spark."""
-    url = str(tmp_path / "log")
-    frame = spark.range(0, ROWS, 1, 1).selectExpr(
-        "CAST(id AS STRING) AS key", "CAST(id AS STRING) AS value", "CAST(id % 2 AS INT) AS partition"
-    )
-    frame.write.format("eoslog").option("topic", "flights").option("num.partitions", 2).mode("append").save(
-        url
-    )
-    return url
+def log(bench):
+    """A log with topic ``flights`` of two partitions, `ROWS` rows in all."""
+    bench.topic("flights", 2)
+    bench.produce("flights", range(ROWS))
+    return bench.url
 
 
 def snapshot(url):
@@ -47,6 +51,28 @@ def read(spark, url, **options):
 
 def write(frame, url, **options):
     frame.write.format("eoslog").options(**options).mode("append").save(url)
+
+
+def in_small_letters(options):
+    """Names of options as Spark hands them on."""
+    return {name.lower(): value for name, value in options.items()}
+
+
+def read_alone(url, *, streaming=False, **options):
+    """The rows, as tasks hand them to Spark."""
+    given = parse_source({"path": url, **in_small_letters(options)}, streaming=streaming)
+    reader = EosLogBatchReader(given, source_schema(given))
+    return [row for task in reader.partitions() for part in reader.read(task) for row in part.to_pylist()]
+
+
+def write_alone(table, url, **options):
+    """As one task, and the driver after it."""
+    writer = EosLogBatchWriter(
+        parse_sink({"path": url, **in_small_letters(options)}, streaming=False),
+        from_arrow_schema(table.schema),
+        overwrite=False,
+    )
+    writer.commit([writer.write(iter(table.to_batches()))])
 
 
 def values(spark, url, topic, **options):
@@ -70,9 +96,9 @@ def stream(spark, url, target, checkpoint, source=None, sink=None):
         query.stop()
 
 
-def refused(call, *parts):
+def refused(call, *parts, error=PySparkException):
     """``call`` raises Spark's error, whose text has all ``parts``."""
-    with pytest.raises(PySparkException) as caught:
+    with pytest.raises(error) as caught:
         call()
     text = str(caught.value)
     for part in parts:
@@ -130,47 +156,59 @@ READS = {
 }
 
 
-@pytest.mark.deep(
-    "an offset beyond the end",
-    "bad pattern",
-    "latest as a start of a batch",
-    "nothing to read",
-    "offsets are no JSON",
-    "offsets of a partition that is not there",
-)
 @pytest.mark.parametrize("case", READS)
-def test_reads_that_are_refused(spark, log, case):
+def test_reads_that_are_refused(log, case):
+    options, parts = READS[case]
+    before = snapshot(log)
+    refused(lambda: read_alone(log, **options), *parts, error=EosLogError)
+    assert snapshot(log) == before
+
+
+@pytest.mark.deep(*READS.keys() - {"unknown topic"})
+@pytest.mark.parametrize("case", READS)
+def test_reads_that_are_refused_through_spark(spark, log, case):
     options, parts = READS[case]
     before = snapshot(log)
     refused(lambda: read(spark, log, **options).collect(), *parts)
     assert snapshot(log) == before
 
 
-def test_without_failing_on_data_loss_the_nearest_offset_is_taken(spark, log):
+def test_without_failing_on_data_loss_the_nearest_offset_is_taken(log):
     start = json.dumps({"flights": {"0": 99, "1": -2}})
-    assert values(spark, log, "flights", startingOffsets=start, failOnDataLoss="false") == [1, 3, 5, 7, 9]
+    rows = read_alone(log, subscribe="flights", startingOffsets=start, failOnDataLoss="false")
+    assert [int(row["value"]) for row in rows] == [1, 3, 5, 7, 9]
+
+
+NO_LOG = "is not a log", "Reading never creates a log; check the path"
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_reading_creates_no_log(spark, tmp_path, streaming):
+def test_reading_creates_no_log(tmp_path, streaming):
+    url = str(tmp_path / "nothing")
+    refused(lambda: read_alone(url, streaming=streaming, subscribe="flights"), *NO_LOG, error=EosLogError)
+    assert not Path(url).exists()
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("streaming", [False, True])
+def test_reading_creates_no_log_through_spark(spark, tmp_path, streaming):
     url = str(tmp_path / "nothing")
     reader = spark.readStream if streaming else spark.read
     refused(
         lambda: reader.format("eoslog").option("subscribe", "flights").load(url).isStreaming,
-        "is not a log", "Reading never creates a log; check the path",
-    )  # fmt: skip
+        *NO_LOG,
+    )
     assert not Path(url).exists()
 
 
-def test_a_folder_of_other_files_is_no_log(spark, tmp_path):
+def test_a_folder_of_other_files_is_no_log(tmp_path):
     folder = tmp_path / "photos"
     folder.mkdir()
     (folder / "holiday.jpg").write_bytes(b"x")
-    refused(lambda: read(spark, str(folder), subscribe="flights").collect(), f"{folder} is not a log")
-    frame = spark.range(1).selectExpr("CAST(id AS STRING) AS value")
+    refused(lambda: read_alone(str(folder), subscribe="flights"), f"{folder} is not a log", error=EosLogError)
     refused(
-        lambda: write(frame, str(folder), topic="flights"),
-        "is not a log and not empty", "holiday.jpg", "Choose an empty or new folder",
+        lambda: write_alone(pa.table({"value": ["0"]}), str(folder), topic="flights"),
+        "is not a log and not empty", "holiday.jpg", "Choose an empty or new folder", error=EosLogError,
     )  # fmt: skip
     assert [path.name for path in folder.iterdir()] == ["holiday.jpg"]
 
@@ -268,89 +306,106 @@ def test_a_data_file_that_is_gone_is_named(spark, log):
 # -- Writing ---------------------------------------------------------------------------------------------
 
 VALUE = "CAST(id AS STRING) AS value"
+NUMBERS = pa.array(range(5))
+TEXTS = {"value": NUMBERS.cast(pa.string())}
 WRITES = {
-    "no topic": ([VALUE], {}, ["no topic: name it with option('topic', ...)"]),
+    "no topic": (TEXTS, {}, ["no topic: name it with option('topic', ...)"]),
     "no value": (
-        ["CAST(id AS STRING) AS key"],
+        {"key": NUMBERS.cast(pa.string())},
         {"topic": "flights"},
         ["Required attribute 'value' not found", "the frame has key"],
     ),
     "a column too many": (
-        [VALUE, "id AS number"],
+        {**TEXTS, "number": NUMBERS},
         {"topic": "flights"},
         ["a Kafka-shaped topic has no column 'number'", "drop it"],
     ),
     "a column of the wrong type": (
-        ["id AS value"],
+        {"value": NUMBERS},
         {"topic": "flights"},
         ["column 'value' is int64", "cast it to string or binary"],
     ),
     "a partition that is not there": (
-        [VALUE, "CAST(id + 1 AS INT) AS partition"],
+        {**TEXTS, "partition": pa.array(range(1, 6), pa.int32())},
         {"topic": "flights"},
         ["topic 'flights': there is no partition 5", "0 to 1", "leave that column out"],
     ),
     "a negative partition": (
-        [VALUE, "-1 AS partition"],
+        {**TEXTS, "partition": pa.array([-1] * 5, pa.int32())},
         {"topic": "flights"},
         ["topic 'flights': there is no partition -1", "0 to 1"],
     ),
     "a null in the topic column": (
-        [VALUE, "IF(id = 3, NULL, 'flights') AS topic"],
+        {**TEXTS, "topic": ["flights", "flights", "flights", None, "flights"]},
         {},
         ["a row has no topic", "Fill it, or name one topic"],
     ),
-    "an illegal name": ([VALUE], {"topic": "fly/away"}, ["fly/away"]),
+    "an illegal name": (TEXTS, {"topic": "fly/away"}, ["fly/away"]),
     "an unknown option": (
-        [VALUE],
+        TEXTS,
         {"topic": "flights", "transactionalid": "me"},
         ["unknown option 'transactionalid'", "did you mean transactional.id?"],
     ),
     "Kafka's servers": (
-        [VALUE],
+        TEXTS,
         {"topic": "flights", "kafka.bootstrap.servers": "localhost:9092"},
         ["there is no broker: the path is the log"],
     ),
     "a topic that may not be created": (
-        [VALUE],
+        TEXTS,
         {"topic": "trains", "auto.create.topics.enable": "false"},
         ["has no topic 'trains'", "auto.create.topics.enable", "Admin.create_topic"],
     ),
-    "a source's option": ([VALUE], {"subscribe": "flights"}, ["option subscribe belongs to spark.read"]),
+    "a source's option": (TEXTS, {"subscribe": "flights"}, ["option subscribe belongs to spark.read"]),
     "a bad number": (
-        [VALUE],
+        TEXTS,
         {"topic": "flights", "num.partitions": "many"},
         ["option num.partitions='many'", "a whole number"],
     ),
 }
 
 
-@pytest.mark.deep(
-    "a bad number",
-    "a column too many",
-    "a negative partition",
-    "a null in the topic column",
-    "a source's option",
-    "an illegal name",
-)
+def frame_of(spark, columns):
+    """In one task."""
+    return spark.createDataFrame(pa.table(columns)).coalesce(1)
+
+
 @pytest.mark.parametrize("case", WRITES)
-def test_writes_that_are_refused(spark, log, case):
+def test_writes_that_are_refused(log, case):
     columns, options, parts = WRITES[case]
     before = snapshot(log)
-    frame = spark.range(0, 5, 1, 1).selectExpr(*columns)
-    refused(lambda: write(frame, log, **options), *parts)
+    refused(lambda: write_alone(pa.table(columns), log, **options), *parts, error=EosLogError)
     assert snapshot(log) == before
 
 
-@pytest.mark.deep("a source's option")
-@pytest.mark.parametrize(
+@pytest.mark.deep(*WRITES.keys() - {"no value"})
+@pytest.mark.parametrize("case", WRITES)
+def test_writes_that_are_refused_through_spark(spark, log, case):
+    columns, options, parts = WRITES[case]
+    before = snapshot(log)
+    refused(lambda: write(frame_of(spark, columns), log, **options), *parts)
+    assert snapshot(log) == before
+
+
+OF_NO_LOG = pytest.mark.parametrize(
     "case", ["no topic", "no value", "an illegal name", "a source's option", "a bad number"]
 )
-def test_a_refused_write_creates_no_log(spark, tmp_path, case):
+
+
+@OF_NO_LOG
+def test_a_refused_write_creates_no_log(tmp_path, case):
     columns, options, parts = WRITES[case]
     url = tmp_path / "new"
-    frame = spark.range(0, 5, 1, 1).selectExpr(*columns)
-    refused(lambda: write(frame, str(url), **options), *parts)
+    refused(lambda: write_alone(pa.table(columns), str(url), **options), *parts, error=EosLogError)
+    assert not url.exists()
+
+
+@pytest.mark.deep
+@OF_NO_LOG
+def test_a_refused_write_creates_no_log_through_spark(spark, tmp_path, case):
+    columns, options, parts = WRITES[case]
+    url = tmp_path / "new"
+    refused(lambda: write(frame_of(spark, columns), str(url), **options), *parts)
     assert not url.exists()
 
 
@@ -375,7 +430,7 @@ def test_the_default_save_mode_and_partition_by_are_sparks_own_errors(spark, log
 
 
 def test_one_bad_row_among_good_ones_writes_nothing(spark, log):
-    frame = spark.range(0, 1000, 1, 4).selectExpr(VALUE, "CAST(IF(id = 777, 5, 0) AS INT) AS partition")
+    frame = spark.range(0, 1000, 1, 2).selectExpr(VALUE, "CAST(IF(id = 777, 5, 0) AS INT) AS partition")
     before = snapshot(log)
     refused(lambda: write(frame, log, topic="flights"), "partition 5")
     assert len(entry_files(log)) == sum(name.startswith("_log/") for name, _ in before)
@@ -387,21 +442,40 @@ def test_one_bad_row_among_good_ones_writes_nothing(spark, log):
 STRICT = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("delay", pa.int32())])
 
 
-@pytest.mark.deep("columns1-parts1")
-@pytest.mark.parametrize(
-    ("columns", "parts"),
-    [
-        (["CAST(id AS INT) AS delay"], ["column 'id' (int64) is missing", "add it"]),
-        (["IF(id = 3, NULL, id) AS id"], ["column 'id'", "is not nullable", "row 3"]),
-        (["id", "CAST(id AS STRING) AS delay"], ["column 'delay' is string, topic", "has int32; cast it"]),
-        (["id", "id AS delays"], ["has no column 'delays'", "drop it, or add it"]),
-        (["id AS ID"], ["rename"]),
-    ],
-)
-def test_frames_that_do_not_fit_the_schema(spark, log_url, columns, parts):
+OF_STRICT = {
+    "a column is missing": (
+        {"delay": NUMBERS.cast(pa.int32())},
+        ["column 'id' (int64) is missing", "add it"],
+    ),
+    "a null": (
+        {"id": pa.array([0, 1, 2, None, 4])},
+        ["column 'id'", "is not nullable", "row 3"],
+    ),
+    "another type": (
+        {"id": NUMBERS, "delay": NUMBERS.cast(pa.string())},
+        ["column 'delay' is string, topic", "has int32; cast it"],
+    ),
+    "another name": ({"id": NUMBERS, "delays": NUMBERS}, ["has no column 'delays'", "drop it, or add it"]),
+    "another case": ({"ID": NUMBERS}, ["rename"]),
+}
+
+
+@pytest.mark.parametrize("case", OF_STRICT)
+def test_frames_that_do_not_fit_the_schema(log_url, case):
+    columns, parts = OF_STRICT[case]
     Admin(log_url).create_topic("typed", schema=STRICT)
     before = snapshot(log_url)
-    refused(lambda: write(spark.range(0, 5, 1, 1).selectExpr(*columns), log_url, topic="typed"), *parts)
+    refused(lambda: write_alone(pa.table(columns), log_url, topic="typed"), *parts, error=EosLogError)
+    assert snapshot(log_url) == before
+
+
+@pytest.mark.deep(*OF_STRICT.keys() - {"a column is missing"})
+@pytest.mark.parametrize("case", OF_STRICT)
+def test_frames_that_do_not_fit_the_schema_through_spark(spark, log_url, case):
+    columns, parts = OF_STRICT[case]
+    Admin(log_url).create_topic("typed", schema=STRICT)
+    before = snapshot(log_url)
+    refused(lambda: write(frame_of(spark, columns), log_url, topic="typed"), *parts)
     assert snapshot(log_url) == before
 
 
@@ -441,6 +515,7 @@ def test_no_checkpoint_location(spark, log):
     assert snapshot(log) == before
 
 
+@pytest.mark.deep
 def test_a_stream_of_an_unknown_topic(spark, log, tmp_path):
     before = snapshot(log)
     refused(

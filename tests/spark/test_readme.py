@@ -13,7 +13,7 @@ def test_the_examples_run(spark, tmp_path, capsys):  # noqa: ARG001 - the sessio
     assert len(examples) == 2
     code = "\n".join(examples)
     assert "/tmp/first-log" in code
-    exec(code.replace("/tmp/first-", f"{tmp_path}/first-"), {})  # noqa: S102
+    exec(code.replace("/tmp/first-", f"{tmp_path}/first-"), {})
     squares, records = capsys.readouterr().out.strip().splitlines()[-2:]
     assert squares == "1000"
     assert "value=b'one'" in records

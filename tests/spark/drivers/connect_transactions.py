@@ -1,4 +1,4 @@
-"""Spark Connect: transactions in ``foreachBatch`` that are repeated and refused, and of a job. Arguments: see connecting."""
+"""Spark Connect: a repeated and a refused transaction in ``foreachBatch``, one of a job. Arguments: see connecting."""
 
 from __future__ import annotations
 
