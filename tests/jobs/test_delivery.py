@@ -277,7 +277,7 @@ def world(worlds, recipe):
 # -- Crashes ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep("at_least_once-after", "at_least_once-before", "at_most_once-after", "at_most_once-before")
+@pytest.mark.deep(*(f"{recipe}-before" for recipe in RECIPES), "at_least_once-after", "at_most_once-after")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_crash_at_every_operation(worlds, recipe, when):
@@ -306,9 +306,11 @@ def test_a_crash_at_every_operation(worlds, recipe, when):
     assert bool(doubled) == (recipe == "at_least_once"), doubled
 
 
+@pytest.mark.deep(*(f"{recipe}-8" for recipe in RECIPES))
+@pytest.mark.parametrize("seeds", [2, 8])
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_one_crash_after_the_other(worlds, recipe):
-    for seed in range(8):
+def test_one_crash_after_the_other(worlds, recipe, seeds):
+    for seed in range(seeds):
         world, chance = worlds(recipe), random.Random(seed)
         wanted, crashes = list(range(19)), 0
         while crashes < 6:
@@ -379,6 +381,7 @@ def test_a_store_that_lies(worlds, recipe):
             world.check(ALL_AND_MORE)
 
 
+@pytest.mark.deep(*(f"{recipe}-before" for recipe in WITH_DATABASE))
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("recipe", WITH_DATABASE)
 def test_a_database_that_lies(worlds, recipe, when):

@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from spark_eos.errors import EosLogError
+from spark_eos.spark.options import parse_source
+from spark_eos.spark.sink.commit import truncation
+from spark_eos.spark.source.batch import EosLogBatchReader
 from spark_eos.spark.start import prepare_thread, start_query
+from spark_eos.spark.topics import source_schema
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "spark.md"
 
@@ -58,6 +63,7 @@ def test_rows_are_written_in_a_thread_that_is_prepared(spark, bench):
     assert bench.values("out") == [0, 1, 2]
 
 
+@pytest.mark.deep("a value of an option", "an option of a sink")
 @pytest.mark.parametrize(
     ("given", "told"),
     [
@@ -65,6 +71,7 @@ def test_rows_are_written_in_a_thread_that_is_prepared(spark, bench):
         ({"startingOffsets": "soon"}, "startingOffsets='soon': expected earliest, latest, committed"),
         ({"topic": "out"}, "topic belongs to df.writeStream and df.write"),
     ],
+    ids=["a number", "a value of an option", "an option of a sink"],
 )
 def test_wrong_stream_options_are_told_by_load(streams, bench, given, told):
     bench.topic("src")
@@ -168,6 +175,25 @@ def test_writers_that_name_a_table(sql, spark, bench, streams, tmp_path):
     assert bench.values("out") == [0, 1]
 
 
+def test_rows_of_a_plan_are_those_of_then_until_their_files_are_gone(bench):
+    bench.produce("src", range(2))
+    given = parse_source({"path": bench.url, "subscribe": "src"}, streaming=False)
+    reader = EosLogBatchReader(given, source_schema(given))
+    tasks = reader.partitions()
+
+    def read():
+        return [int(row) for task in tasks for rows in reader.read(task) for row in rows["value"].to_pylist()]
+
+    bench.log.commit(lambda state: truncation(state, "src"))
+    bench.produce("src", range(10, 12))
+    assert read() == [0, 1]
+    for name in bench.files("src") - bench.referenced("src"):
+        bench.log.store.delete(name)
+    with pytest.raises(EosLogError, match=r"make it again, with spark\.read\.\.\.load\(\)"):
+        read()
+
+
+@pytest.mark.deep
 def test_a_dataframe_is_planned_once_and_says_so_when_its_files_are_gone(spark, bench, streams):
     rows = spark.range(2).selectExpr("cast(id as string) value").write.format("eoslog")
     rows.mode("append").save(bench.url, topic="src")

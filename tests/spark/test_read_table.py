@@ -189,6 +189,7 @@ def test_one_moment(spark, typed):
     assert sorted(row.n for row in now.collect()) == [*range(61)]
 
 
+@pytest.mark.deep("0")
 @pytest.mark.parametrize("end", [0, 15, 60])
 def test_a_topic_that_is_created_again(spark, tmp_path, end):
     """Its records are none of those that were there at the call, though they have the same offsets."""

@@ -129,6 +129,7 @@ def test_rows_that_name_their_topics_are_merged_in_tasks(spark, bench):
     }
 
 
+@pytest.mark.deep
 def test_a_query_stops_with_what_changed_and_goes_on_with_the_new_columns(streams, bench, until):
     admin = Admin(bench.log)
     admin.create_topic("src", schema=pa.schema([("id", pa.int32()), ("a", pa.string()), ("b", pa.string())]))

@@ -16,6 +16,7 @@ from pyspark.sql import functions as sf
 
 from spark_eos import Admin, BatchTransaction, MicroBatchTransaction
 from spark_eos.errors import (
+    CheckpointMismatchError,
     ConfigError,
     IllegalStateError,
     ProducerFencedError,
@@ -31,6 +32,8 @@ from tests.spark.conftest import runs_to_the_end
 from tests.spark.test_exactly_once import Watcher
 
 SMALL = {"num.partitions": 2}
+AT_ONCE = SimpleNamespace(patiently=lambda call: call())
+"""Runs the task of a `Frame`."""
 
 
 class Queries:
@@ -67,6 +70,38 @@ def queries(streams, bench):
     bench.topic("src", 2)
     bench.produce("src", range(20))
     return Queries(streams, bench)
+
+
+class Runs:
+    """Runs of a query without Spark, on the checkpoint by hand."""
+
+    def __init__(self, bench, checkpoint, driver):
+        self.bench, self.checkpoint, self._driver = bench, checkpoint, driver
+        self.options = {"checkpointLocation": checkpoint.path, "transactional.id": "route"}
+        self.start()
+
+    def start(self):
+        """The query is started, in a process of its own."""
+        micro_batch._COMMITTED.clear()
+        self._run = self._driver(self.checkpoint)
+
+    def frame(self, batch_id, *values, app=AT_ONCE):
+        self._run.plan(batch_id)
+        properties = {
+            "sql.streaming.queryId": self.checkpoint.query_id,
+            "spark.jobGroup.id": self._run.run_id,
+            "streaming.sql.batchId": str(batch_id),
+        }
+        return Frame(app, values, [0] * len(values), properties)
+
+    def transaction(self, frame, batch_id, **options):
+        return MicroBatchTransaction(frame, batch_id, self.bench.url, {**self.options, **options})
+
+
+@pytest.fixture
+def runs(bench, checkpoint, driver, monkeypatch):
+    monkeypatch.setattr(running_query, "_notes", lambda _: None)
+    return Runs(bench, checkpoint, driver)
 
 
 def number(frame):
@@ -144,7 +179,8 @@ def test_a_batch_that_is_repeated_is_written_once(queries, bench):
         assert bench.files(topic) == bench.referenced(topic)
 
 
-def test_an_error_inside_leaves_nothing(queries, bench):
+@pytest.mark.deep
+def test_an_error_inside_leaves_nothing_through_spark(queries, bench):
     def route(batch, batch_id):
         with queries.transaction(batch, batch_id) as transaction:
             transaction.write(batch.select("value"), "out")
@@ -161,7 +197,8 @@ def test_an_error_inside_leaves_nothing(queries, bench):
     assert bench.values("out") == bench.values("copy") == [*range(20)]
 
 
-def test_a_second_transaction_of_a_batch_is_refused(queries, bench):
+@pytest.mark.deep
+def test_a_second_transaction_of_a_batch_is_refused_through_spark(queries, bench):
     def route(batch, batch_id):
         for topic in ("out", "copy"):
             with queries.transaction(batch, batch_id) as transaction:
@@ -183,7 +220,9 @@ def test_a_second_transaction_of_a_batch_is_refused(queries, bench):
 
 
 @pytest.mark.since("4.2")
-def test_a_batch_without_frames_commits_its_offsets(queries, bench):
+def test_a_batch_without_frames_commits_its_offsets_through_spark(queries, bench):
+    """No task can tell what the sources have planned: their notes do."""
+
     def route(batch, batch_id):
         with queries.transaction(batch, batch_id) as transaction:
             if batch_id == 1:
@@ -218,8 +257,9 @@ def test_frames_of_every_kind(queries, bench, spark):
     assert counts == {"joined": 20, "shuffled": 20, "first": 6, "constant": 2}
 
 
+@pytest.mark.deep
 @pytest.mark.since("4.2")
-def test_a_topic_is_overwritten_together_with_an_append(queries, bench):
+def test_a_topic_is_overwritten_together_with_an_append_through_spark(queries, bench):
     def route(batch, batch_id):
         with queries.transaction(batch, batch_id) as transaction:
             transaction.write(batch.select("value"), "latest", mode="overwrite")
@@ -254,7 +294,7 @@ def test_types_come_back(spark, bench):
 def test_a_run_that_was_replaced_writes_nothing(bench, checkpoint, driver, monkeypatch):
     monkeypatch.setattr(running_query, "_notes", lambda _: None)
     runs = {name: driver() for name in ("old", "new")}
-    app = SimpleNamespace(patiently=lambda call: call())
+    app = AT_ONCE
 
     @contextmanager
     def transaction(run, batch_id):
@@ -291,6 +331,101 @@ def test_a_run_that_was_replaced_writes_nothing(bench, checkpoint, driver, monke
         assert bench.files(topic) == bench.referenced(topic)
 
 
+# -- the same without Spark ---------------------------------------------------------------------------------
+
+
+def test_an_error_inside_leaves_nothing(runs, bench):
+    frame = runs.frame(0, "a")
+
+    def write(*, fails):
+        with runs.transaction(frame, 0) as transaction:
+            transaction.write(frame, "out")
+            if fails:
+                raise RuntimeError("half of it is staged")
+            transaction.write(frame, "copy")
+
+    with pytest.raises(RuntimeError, match="half of it is staged"):
+        write(fails=True)
+    assert bench.values("out") == []
+    assert bench.files("out") == set()
+    assert not bench.state.queries
+    write(fails=False)
+    assert bench.values("out") == bench.values("copy") == ["a"]
+
+
+def test_a_second_transaction_of_a_batch_is_refused(runs, bench):
+    for _ in range(2):  # As a repetition of the first one, it would be silently left out.
+        frame = runs.frame(0, "a")
+        with runs.transaction(frame, 0) as transaction:
+            transaction.write(frame, "out")
+        with pytest.raises(IllegalStateError, match="a micro-batch has one"), runs.transaction(frame, 0):
+            pass
+        runs.start()
+    assert bench.values("out") == ["a"]
+
+
+def test_a_batch_without_frames_commits_its_offsets(runs, bench):
+    for batch_id in range(2):
+        frame = runs.frame(batch_id, "a")
+        with runs.transaction(frame, batch_id) as transaction:
+            if batch_id == 1:
+                transaction.write(frame, "out")
+        assert bench.group("route") == {("src", 0): 10 * batch_id + 10}
+    assert bench.values("out") == ["a"]
+
+
+def test_a_topic_is_overwritten_together_with_an_append(runs, bench):
+    for batch_id in range(2):
+        frame = runs.frame(batch_id, f"{batch_id}")
+        with runs.transaction(frame, batch_id) as transaction:
+            transaction.write(frame, "latest", mode="overwrite")
+            transaction.write(frame, "latest")
+            transaction.write(frame, "all")
+    assert (bench.values("latest"), bench.values("all")) == ([1, 1], [0, 1])
+
+
+def test_another_batch_or_another_checkpoint(runs, bench, hand_made):
+    frame = runs.frame(0, "a")
+    with pytest.raises(IllegalStateError, match="batch 1 does not run, but batch 0"):
+        runs.transaction(frame, 1)
+    other = str(hand_made("other").path)
+
+    def write():
+        with runs.transaction(frame, 0, checkpointLocation=other) as transaction:
+            transaction.write(frame, "out")
+
+    with pytest.raises(CheckpointMismatchError, match="checkpointLocation must be this query's own"):
+        write()
+    assert bench.values("out") == []
+    assert bench.files("out") == set()
+
+
+def test_a_micro_batch_whose_write_still_runs_is_not_committed(runs, bench):
+    """Neither are its offsets."""
+    slow = Slow()
+
+    def write(pool):
+        frame = runs.frame(0, "late", app=slow)
+        with runs.transaction(frame, 0) as transaction:
+            writings.append(pool.submit(transaction.write, frame, "late"))
+            assert slow.staged.wait(60)
+
+    writings = []
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(IllegalStateError, match="still run in other threads"):
+            write(pool)
+        slow.goes_on.set()
+        with pytest.raises(IllegalStateError, match="ended before this write"):
+            writings[0].result(60)
+    assert bench.files("late") == set()
+    assert not bench.state.queries
+    frame = runs.frame(0, "a")
+    with runs.transaction(frame, 0) as transaction:
+        assert not transaction.is_repetition
+        transaction.write(frame, "out")
+    assert bench.values("out") == ["a"]
+
+
 # -- what is refused ----------------------------------------------------------------------------------------
 
 
@@ -299,7 +434,8 @@ def test_outside_of_foreach_batch(queries, spark):
         queries.transaction(spark.range(1), 0)
 
 
-def test_another_batch_or_another_checkpoint(queries, hand_made, bench):
+@pytest.mark.deep
+def test_another_batch_or_another_checkpoint_through_spark(queries, hand_made, bench):
     other = hand_made("other")
 
     def wrong_checkpoint(batch, batch_id):
@@ -365,7 +501,7 @@ def test_what_a_frame_may_not_be(bench, spark, streams):
 
 
 def test_rows_of_the_same_transaction_are_not_overwritten(bench):
-    frame = Frame(SimpleNamespace(patiently=lambda call: call()), ["a"], [0], {})
+    frame = Frame(AT_ONCE, ["a"], [0], {})
     with BatchTransaction(bench.url) as transaction:
         transaction.write(frame, "out")
         with pytest.raises(ConfigError, match="topic 'out' is overwritten after rows were written to it"):
@@ -387,7 +523,7 @@ def test_rows_that_name_their_topics_are_not_overwritten_either(spark, bench):
 
 def test_rows_that_came_while_an_overwrite_was_staged_are_not_overwritten(bench):
     """Of another thread."""
-    plain = Frame(SimpleNamespace(patiently=lambda call: call()), ["a"], [0], {})
+    plain = Frame(AT_ONCE, ["a"], [0], {})
     with BatchTransaction(bench.url) as transaction:
 
         def beside(call):
@@ -412,7 +548,7 @@ def test_a_frame_that_failed_overwrites_nothing(bench):
             transaction.write(
                 Frame(SimpleNamespace(patiently=fails), ["new"], [0], {}), "out", mode="overwrite"
             )
-        transaction.write(Frame(SimpleNamespace(patiently=lambda call: call()), ["a"], [0], {}), "other")
+        transaction.write(Frame(AT_ONCE, ["a"], [0], {}), "other")
     assert (bench.values("out"), bench.values("other")) == (["kept"], ["a"])
 
 
@@ -427,15 +563,13 @@ def test_a_frame_that_failed_is_written_again(bench, mode):
     with BatchTransaction(bench.url) as transaction:
         with pytest.raises(RuntimeError, match="a task failed"):
             transaction.write(Frame(SimpleNamespace(patiently=fails), ["new"], [0], {}), "out", mode=mode)
-        transaction.write(
-            Frame(SimpleNamespace(patiently=lambda call: call()), ["a"], [0], {}), "out", mode="overwrite"
-        )
+        transaction.write(Frame(AT_ONCE, ["a"], [0], {}), "out", mode="overwrite")
     assert bench.values("out") == ["a"]
 
 
 def test_rows_of_a_topic_do_not_go_into_its_successor(bench):
     """They did if the same transaction had rows for that, too."""
-    frame = Frame(SimpleNamespace(patiently=lambda call: call()), ["a"], [0], {})
+    frame = Frame(AT_ONCE, ["a"], [0], {})
     admin = Admin(bench.url)
 
     def write():
@@ -470,7 +604,7 @@ def written_in_a_thread(transaction, slow, pool):
 
 
 def test_a_write_that_still_runs_at_the_end_commits_nothing(bench):
-    slow, at_once = Slow(), SimpleNamespace(patiently=lambda call: call())
+    slow, at_once = Slow(), AT_ONCE
     options, writings = {"txnAppId": "job", "txnVersion": 1}, []
 
     def write(pool):
@@ -513,8 +647,9 @@ def test_a_write_that_still_runs_after_an_error_leaves_nothing(bench):
     assert bench.files("late") == set()
 
 
+@pytest.mark.deep
 @pytest.mark.since("4.2")
-def test_a_micro_batch_whose_write_still_runs_is_not_committed(queries, bench):
+def test_a_micro_batch_whose_write_still_runs_is_not_committed_through_spark(queries, bench):
     """Neither are its offsets: Spark repeats the micro-batch, and its rows are there once."""
     ended, writings = threading.Event(), []
 

@@ -262,15 +262,11 @@ def test_on_spark_it_is_sparks_own_filter(spark, typed, text):
 
 
 def test_in_a_stream_of_spark(spark, typed, tmp_path):
-    found = []
-    for inside in (True, False):
-        frame = of_spark(spark.readStream, typed, "x > 1", inside=inside)
-        name = f"where_{inside}"
-        writer = frame.writeStream.format("memory").queryName(name)
-        writer = writer.option("checkpointLocation", str(tmp_path / name)).trigger(availableNow=True)
-        start_query(writer.start).awaitTermination()
-        found.append(sorted(str(row.name) for row in spark.table(name).collect()))
-    assert found == [["None", "d"]] * 2
+    frame = of_spark(spark.readStream, typed, "x > 1", inside=True)
+    writer = frame.writeStream.format("memory").queryName("where_in_a_stream")
+    writer = writer.option("checkpointLocation", str(tmp_path / "cp")).trigger(availableNow=True)
+    start_query(writer.start).awaitTermination()
+    assert sorted(str(row.name) for row in spark.table("where_in_a_stream").collect()) == ["None", "d"]
 
 
 def test_on_spark_an_error_comes_at_load(spark, typed):
