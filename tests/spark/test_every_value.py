@@ -8,8 +8,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import given as each
 
 from spark_eos import Admin, Producer
+from spark_eos.errors import EosLogError
 from spark_eos.log.log import Log
 from tests.clients.test_every_value import HEADERS, TABLES, lines, polled, read, same
+
+from .test_bad_input import write_alone
 
 NAMELESS = "has a header that is null or has no name"
 
@@ -28,12 +31,14 @@ def write(spark, bench):
     return run
 
 
+@pytest.mark.deep("a null header")
 @pytest.mark.parametrize(
     "headers",
     [
         "array(named_struct('key', 'k', 'value', binary('v')), null)",
         "array(named_struct('key', cast(null as string), 'value', binary('v')))",
     ],
+    ids=["a null header", "a null name"],
 )
 def test_headers_without_a_name(write, bench, headers):
     with pytest.raises(Exception, match=f"row 0 of those for topic 't' {NAMELESS}"):
@@ -43,24 +48,39 @@ def test_headers_without_a_name(write, bench, headers):
     assert record.headers == (("k", None),)
 
 
-def test_rows_without_a_key_for_a_compacted_topic(write, bench):
+def test_rows_without_a_key_for_a_compacted_topic(bench):
     Admin(bench.url).create_topic("t", config={"cleanup.policy": "compact"})
     schema = pa.schema([("a", pa.int32()), ("b", pa.string())])
     Admin(bench.url).create_topic(
         "c", schema=schema, config={"cleanup.policy": "compact", "key.columns": "b"}
     )
     before = bench.log.follow().seq
-    for sql, topic, told in (
-        ("select 'v' as value", "t", r"'t' is compacted .*the frame has no key \(key\)"),
-        ("select cast(null as string) as key, 'v' as value", "t", r"topic 't' has no key \(key\)"),
-        ("select 1 as a", "c", r"'c' is compacted .*the frame has no key \(b\)"),
-        ("select 1 as a, cast(null as string) as b", "c", r"topic 'c' has no key \(b\)"),
+    null, one = pa.array([None], pa.string()), pa.array([1], pa.int32())
+    for columns, topic, told in (
+        ({"value": ["v"]}, "t", r"'t' is compacted .*the frame has no key \(key\)"),
+        ({"key": null, "value": ["v"]}, "t", r"topic 't' has no key \(key\)"),
+        ({"a": one}, "c", r"'c' is compacted .*the frame has no key \(b\)"),
+        ({"a": one, "b": null}, "c", r"topic 'c' has no key \(b\)"),
+    ):
+        with pytest.raises(EosLogError, match=told):
+            write_alone(pa.table(columns), bench.url, topic=topic)
+    assert bench.log.follow().seq == before
+    write_alone(pa.table({"key": ["k"], "value": ["v"]}), bench.url, topic="t")
+    write_alone(pa.table({"a": one, "b": ["k"]}), bench.url, topic="c")
+
+
+@pytest.mark.deep
+def test_rows_without_a_key_for_a_compacted_topic_through_spark(write, bench):
+    Admin(bench.url).create_topic("t", config={"cleanup.policy": "compact"})
+    before = bench.log.follow().seq
+    for sql, told in (
+        ("select 'v' as value", r"'t' is compacted .*the frame has no key \(key\)"),
+        ("select cast(null as string) as key, 'v' as value", r"topic 't' has no key \(key\)"),
     ):
         with pytest.raises(Exception, match=told):
-            write(sql, topic=topic)
+            write(sql)
     assert bench.log.follow().seq == before
     write("select 'k' as key, 'v' as value")
-    write("select 1 as a, 'k' as b", topic="c")
 
 
 def test_all_of_a_row_counts_for_the_limit(write):

@@ -54,17 +54,20 @@ def read(spark, url, topic="typed", **options):
     return spark.read.format("eoslog").option("subscribe", topic).options(**options).load(url)
 
 
-def test_every_type_there_and_back(spark, log_url, tmp_path):
+@pytest.mark.deep("through a stream")
+@pytest.mark.parametrize("streaming", [False, True], ids=["there and back", "through a stream"])
+def test_every_type_there_and_back(spark, log_url, tmp_path, streaming):
     empty = tuple(None for _ in COLUMNS)
-    rows = [FULL, empty, FULL]
-    frame = spark.createDataFrame(rows, SCHEMA).coalesce(1)
-    wanted = frame.collect()
+    wanted = [T.Row(**dict(zip(COLUMNS, row, strict=True))) for row in (FULL, empty, FULL)]
+    frame = spark.createDataFrame(wanted, SCHEMA).coalesce(1)
     write(frame, log_url)
     found = read(spark, log_url)
     assert [(field.name, field.dataType.simpleString()) for field in found.schema] == [
         (field.name, field.dataType.simpleString()) for field in SCHEMA
     ]
     assert found.collect() == wanted
+    if not streaming:
+        return
 
     writer = (
         spark.readStream.format("eoslog").option("subscribe", "typed").option("startingOffsets", "earliest")
