@@ -68,6 +68,7 @@ def rows(url, settings, topic):
         return found
 
 
+@pytest.mark.deep("azurite")
 def test_clients(url, settings):
     with Producer(url, {"transactional.id": "t", "num.partitions": 2, **settings}) as producer:
         producer.init_transactions()
