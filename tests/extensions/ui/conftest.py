@@ -1,13 +1,27 @@
-"""A Chromium for the tests of a module: its event loop is in the way of other modules' tests."""
+"""A Chromium for all tests of a process, and its event loop for those of a module that ask for it."""
 
 from __future__ import annotations
+
+import asyncio
 
 import pytest
 
 from tests.extensions.ui.browsing import chromium
 
 
-@pytest.fixture(scope="module")
-def browser():
+@pytest.fixture(scope="session")
+def _browser_and_loop():
     with chromium() as made:
-        yield made
+        loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
+        yield made, loop
+        asyncio._set_running_loop(loop)
+
+
+@pytest.fixture(scope="module")
+def browser(_browser_and_loop):
+    """One that is begun anew for each module takes 3 s; a loop that runs is in the way of other modules' tests."""
+    made, loop = _browser_and_loop
+    asyncio._set_running_loop(loop)
+    yield made
+    asyncio._set_running_loop(None)
