@@ -186,6 +186,7 @@ def test_what_follows_does_not_say_for_ever_how_far_it_is(url, monkeypatch, capf
     assert capfdbinary.readouterr().err.decode() == shown
 
 
+@pytest.mark.deep("SIGTERM")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_follows_until_a_signal_comes(url, number):
     process = start("consume", url, "t", "--follow", "--from-beginning", "--partition", "0")
@@ -313,6 +314,7 @@ def test_a_closed_standard_output(url, command):
     assert b"standard output is closed" in done.stderr
 
 
+@pytest.mark.deep("--version")
 @pytest.mark.parametrize("command", ["consume {} t", "topics {}", "--version", "topics --help"])
 def test_an_output_that_is_full(url, command):
     code = f"exec {sys.executable} -m spark_eos {command.format(url)} >/dev/full"

@@ -13,7 +13,7 @@ import typer
 
 from scripts import cli_page
 from spark_eos import Admin, Consumer, TopicPartition
-from spark_eos.cli.command import app, main
+from spark_eos.cli.command import _built, app, main
 from spark_eos.cli.parsing import Command, Commands
 from spark_eos.cli.usage.columns import all_tables
 from tests.generate import stale
@@ -211,24 +211,23 @@ SCRIPTS = {
 }
 
 
-@pytest.mark.parametrize("shell", SCRIPTS)
-def test_the_script_of_completion(shell, tmp_path):
-    environment = {
-        **os.environ,
-        "HOME": str(tmp_path),
-        "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1",
-    }
-    for option in ("--show-completion", "--install-completion"):
-        done = subprocess.run(
-            [sys.executable, "-m", "spark_eos", option, shell],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert "complet" in done.stdout
-    file, words = SCRIPTS[shell]
-    assert words in (tmp_path / file).read_text()
+@pytest.fixture
+def any_shell(monkeypatch):
+    """The commands as they are made where typer does not look which shell it is."""
+    _built.cache_clear()
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    yield
+    _built.cache_clear()
+
+
+@pytest.mark.usefixtures("any_shell")
+def test_the_scripts_of_completion(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for shell, (file, words) in SCRIPTS.items():
+        for option in ("--show-completion", "--install-completion"):
+            assert main([option, shell]) == 0
+            assert "complet" in capsys.readouterr().out
+        assert words in (tmp_path / file).read_text()
 
 
 HEAVY = {"pyarrow", "numpy", "fastavro", "pandas", "obstore", "immutables", "rich"}
