@@ -1,17 +1,19 @@
-"""Commits of a process that has made none before: run by name, each in a process of its own, by ``test_imports.py``.
+"""Commits of a process that has made none before: ``test_imports.py`` runs them, each in a process of its own.
 
-Prints what was loaded after everything had been opened and made.
+Prints what was loaded after everything had been opened and made. The processes are forks of one that has loaded what
+each of them opens, a log.
 """
 
 from __future__ import annotations
 
 import importlib.abc
 import json
+import os
 import pickle
-import subprocess
 import sys
 import threading
 import time
+import traceback
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -156,8 +158,6 @@ def group(folder):
 @scenario
 def member(folder):
     """A process that only reads, and joins a group for it."""
-    write = "import sys; from spark_eos import Producer; Producer(sys.argv[1]).send('t', b'value').result()"
-    subprocess.run([sys.executable, "-c", write, folder], check=True)
     from spark_eos import Consumer
 
     consumer = Consumer(folder, {"group.id": "g", "auto.offset.reset": "earliest"})
@@ -192,10 +192,10 @@ def micro_batch(folder):
         'v1\n{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}\n{"x":1}'
     )
     url = str(Path(folder, "log"))
-    stage = subprocess.run([sys.executable, __file__, "stage", url], check=True, capture_output=True)
+    messages = pickle.loads(Path(folder, "messages").read_bytes())
     writer = _writer(url, checkpoint)
     with watched():
-        writer.commit(pickle.loads(stage.stdout), 0)
+        writer.commit(messages, 0)
     from spark_eos import Consumer, TopicPartition
 
     assert list(Consumer(url).end_offsets([TopicPartition("out", 0)]).values()) == [
@@ -212,22 +212,59 @@ def _writer(url, checkpoint):
     return source.streamWriter(StructType([StructField("value", BinaryType())]), overwrite=False)
 
 
-def _stage(url):
-    """The messages of two tasks, as Spark sends them on."""
+def written(folder):
+    """A log with a record, for a `member`."""
+    from spark_eos import Producer
+
+    with Producer(folder) as producer:
+        producer.send("t", b"value").result()
+
+
+def staged(folder):
+    """The messages of two tasks, as Spark sends them on, for a `micro_batch`."""
     import pyarrow as pa
 
+    url = str(Path(folder, "log"))
     rows = pa.record_batch([pa.array([b"a"], pa.binary())], names=["value"])
-    messages = [_writer(url, Path(url).with_name("checkpoint")).write(iter([rows])) for _ in range(2)]
+    messages = [_writer(url, Path(folder, "checkpoint")).write(iter([rows])) for _ in range(2)]
     for message in messages:
         message.query_id, message.run_id = QUERY, "0d0b5c76-2e62-4a4c-9ab1-7d0f9b3f8a54"
-    sys.stdout.buffer.write(pickle.dumps(messages))
+    Path(folder, "messages").write_bytes(pickle.dumps(messages))
+
+
+def run(name, folder, out):
+    sys.meta_path.insert(0, WATCH)
+    SCENARIOS[name](folder)
+    out.write(" ".join(WATCH.heard))
+
+
+def run_all(folder):
+    """Each in a fork, with its output in files beside the folder."""
+    from spark_eos.log.log import Log  # noqa: F401
+
+    for name in SCENARIOS:
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            continue
+        code = 1
+        try:
+            with (
+                Path(folder, f"{name}.out").open("w") as out,
+                Path(folder, f"{name}.err").open("w") as sys.stderr,
+            ):
+                try:
+                    run(name, str(Path(folder, name)), out)
+                    code = 0
+                except BaseException:  # noqa: BLE001
+                    traceback.print_exc()
+        finally:
+            os._exit(code)
 
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
-    if sys.argv[1] == "stage":
-        _stage(sys.argv[2])
-        sys.exit()
-    sys.meta_path.insert(0, WATCH)
-    SCENARIOS[sys.argv[1]](sys.argv[2])
-    sys.stdout.write(" ".join(WATCH.heard))
+    if sys.argv[1] == "all":
+        run_all(sys.argv[2])
+    else:
+        run(*sys.argv[1:], sys.stdout)

@@ -1,24 +1,32 @@
 """Nothing is loaded for the first time inside of a commit: others may be waiting for it."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.first_commits import SCENARIOS
+from tests import first_commits
 
 SCRIPT = Path(__file__).with_name("first_commits.py")
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_the_first_commit_of_a_process_loads_nothing(name, tmp_path):
-    ran = subprocess.run(
-        [sys.executable, SCRIPT, name, tmp_path / "log"], capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.split() == []
-    assert "heard" in ran.stderr, "nobody watched"
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("first")
+    (made / "micro_batch").mkdir()
+    first_commits.written(str(made / "member"))
+    first_commits.staged(made / "micro_batch")
+    subprocess.run([sys.executable, SCRIPT, "all", made], check=True)
+    return made
+
+
+@pytest.mark.parametrize("name", first_commits.SCENARIOS)
+def test_the_first_commit_of_a_process_loads_nothing(name, folder):
+    told = (folder / f"{name}.err").read_text()
+    assert re.fullmatch(r"heard for [0-9.]+ ms", told), told
+    assert (folder / f"{name}.out").read_text().split() == []
 
 
 def test_what_is_loaded_late_is_heard_of(tmp_path):

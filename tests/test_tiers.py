@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import hypothesis
 import pytest
 
 from tests.scheduling import TESTS
@@ -38,7 +39,20 @@ def run(pytester, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(TESTS.parent))
     pytester.makepyfile(test_it=SOURCE)
     options = ("-p", "tests.tiers", "-p", "tests.profiling", "-v", "-s")
-    return lambda *more: pytester.runpytest_subprocess(*options, *more)
+    kept = hypothesis.settings.get_current_profile_name()
+
+    def run(*more):
+        """In this process, which is quicker, but where there are to be several, or their time is measured."""
+        if {"-n", "--profile"} & {*more}:
+            return pytester.runpytest_subprocess(*options, *more)
+        try:
+            return pytester.runpytest_inprocess(
+                "-p", "no:xdist", "-p", "no:hypothesispytest", *options, *more
+            )
+        finally:
+            hypothesis.settings.load_profile(kept)
+
+    return run
 
 
 @pytest.mark.parametrize(
