@@ -397,7 +397,7 @@ def test_the_page_of_a_long_log(bench, monkeypatch):
     assert {figure.unit for figure in found.figures} == {"requests", "ms", "MB"}
 
 
-@pytest.mark.deep("queries")
+@pytest.mark.deep("queries", "transactional ids", "groups", "entries")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_large_shape_on_a_small_scale(shape):
     costs = measured(shape, 600)

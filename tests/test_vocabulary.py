@@ -63,6 +63,9 @@ def tracked() -> list[str]:
 
 def old_words(text: str) -> list[str]:
     """The old words in a text, also inside of identifiers."""
+    lower = text.lower()
+    if not any(word in lower for word in OLD):  # The expression takes ten times as long.
+        return []
     return sorted({found[0].lower() for found in WORD.finditer(text)})
 
 

@@ -73,6 +73,7 @@ def test_a_row_whose_only_test_is_skipped_fails_the_run(run):
     result.stdout.fnmatch_lines(["b: no test passed: *::test_b (skipped)"])
 
 
+@pytest.mark.deep("pytest.xfail()-True")
 @pytest.mark.parametrize(
     ("body", "xdist"), [("assert False", False), ("pytest.xfail()", False), ("pytest.xfail()", True)]
 )
@@ -95,7 +96,12 @@ def test_an_error_around_a_test_counts(run, phase):
     ("marker", "message", "xdist"),
     [
         ("conformance('nowhere')", "*there is no conformance row 'nowhere'*", False),
-        ("conformance('nowhere')", "*there is no conformance row 'nowhere'*", True),
+        pytest.param(
+            "conformance('nowhere')",
+            "*there is no conformance row 'nowhere'*",
+            True,
+            marks=pytest.mark.deep,
+        ),
         ("conformance('c')", "*carries 'c', which cannot apply: no such thing*", False),
         ("conformance()", "*takes row ids, and at least one*", False),
         ("conformance", "*takes row ids, and at least one*", False),

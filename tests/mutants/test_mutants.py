@@ -55,7 +55,7 @@ def copy(tmp_path_factory):
     return Copy.of_tree(Path(tmp_path_factory.mktemp("copy")))
 
 
-@pytest.mark.deep("abort-not-recorded", "continuity-not-compared", "entry-crc-unchecked", "unknown-is-no")
+@pytest.mark.deep(*CHEAP[:-1])
 @pytest.mark.parametrize("name", CHEAP)
 def test_a_mutant_is_seen_by_the_tests_of_its_area(copy, name):
     mutant = BY_NAME[name]
