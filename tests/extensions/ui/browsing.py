@@ -27,6 +27,8 @@ ARGUMENTS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
+EMPTY = "http://127.0.0.1/"
+"""An address of the site that all pages are of: there the browser goes on with the process that it has for them."""
 PATIENCE_MS = 60_000
 """So long the tests wait for what is to be seen: a browser beside other tests is slow."""
 PICTURES = os.environ.get("EOSLOG_UI_PICTURES")
@@ -75,7 +77,9 @@ def emptied(browser: Browser) -> Iterator[Page]:
     page.context.clear_cookies()
     page.context.clear_permissions()
     page.emulate_media(color_scheme="null")
-    page.goto("about:blank")
+    page.route(EMPTY, lambda route: route.fulfill(body="", content_type="text/html"))
+    page.goto(EMPTY)
+    page.unroute(EMPTY)
 
 
 @contextmanager
