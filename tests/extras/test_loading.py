@@ -158,6 +158,7 @@ def test_ctrl_c_while_it_loads_is_none_of_its_business():
         raise KeyboardInterrupt
 
 
+@pytest.mark.deep("broken")
 @pytest.mark.parametrize(
     ("version", "code", "told"),
     [
@@ -172,6 +173,7 @@ def test_ctrl_c_while_it_loads_is_none_of_its_business():
             f"eoslog ui needs starlette, uvicorn, and loading fails (it is broken): {AGAIN} 'spark-eos[ui]' [CONFIG]\n",
         ),
     ],
+    ids=["too old", "broken"],
 )
 def test_the_command_says_it_in_one_line(version, code, told, tmp_path):
     Log.create(tmp_path / "log")

@@ -83,6 +83,16 @@ def emptied(browser: Browser) -> Iterator[Page]:
 
 
 @contextmanager
+def in_time_zone(page: Page, name: str) -> Iterator[None]:
+    """The browser's own, for this page."""
+    session = page.context.new_cdp_session(page)
+    session.send("Emulation.setTimezoneOverride", {"timezoneId": name})
+    yield
+    session.send("Emulation.setTimezoneOverride", {"timezoneId": ""})
+    session.detach()
+
+
+@contextmanager
 def opened(
     browser: Browser, url: str, width: int = 1280, expected: str | None = None, **options: Any
 ) -> Iterator[Page]:

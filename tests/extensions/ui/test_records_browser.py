@@ -9,7 +9,7 @@ import pytest
 from spark_eos import Admin, Log, Producer
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.storage import MemoryStore
-from tests.extensions.ui.browsing import go, in_chromium, opened, served
+from tests.extensions.ui.browsing import go, in_chromium, in_time_zone, opened, served
 
 pytestmark = in_chromium
 
@@ -254,11 +254,12 @@ def test_times_are_utc_or_local(browser, log):
 
     with Producer(log) as producer:
         producer.send("orders", b"x", partition=0, timestamp_ms=1_780_000_000_000)
-    options = {"timezone_id": "Asia/Kolkata"}
     with (
         served([Follower(log.store)]) as server,
-        opened(browser, f"{server.url}#/topic/orders", **options) as page,
+        opened(browser, f"{server.url}#/topic/orders") as page,
+        in_time_zone(page, "Asia/Kolkata"),
     ):
+        page.reload()
         read(page)
         page.get_by_text("2026-05-28 20:26:40.000").wait_for()
         page.get_by_role("button", name="UTC", exact=True).press("Enter")

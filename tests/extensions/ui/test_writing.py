@@ -11,7 +11,16 @@ from spark_eos import Admin, Consumer, Log, Producer, TopicPartition
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.protocol.actions.queries.microbatch import MicroBatch, propose
 from spark_eos.protocol.types import PartitionOffset, SourceProgress
-from tests.extensions.ui.browsing import emptied, go, in_chromium, opened, pressed, served, unanswered
+from tests.extensions.ui.browsing import (
+    emptied,
+    go,
+    in_chromium,
+    in_time_zone,
+    opened,
+    pressed,
+    served,
+    unanswered,
+)
 from tests.extensions.ui.test_accessibility import violations
 
 pytestmark = in_chromium
@@ -84,7 +93,12 @@ def test_a_group_is_reset_to_a_time_as_the_page_shows_times(browser, log, url):
     from playwright.sync_api import expect
 
     Admin(log).alter_group_offsets("shipping", {TopicPartition("orders", 0): 5})
-    with opened(browser, f"{url}#/group/shipping", timezone_id="Asia/Kolkata") as page:
+    not_seen_yet = "Failed to load resource"
+    with (
+        opened(browser, f"{url}#/group/shipping", expected=not_seen_yet) as page,
+        in_time_zone(page, "Asia/Kolkata"),
+    ):
+        page.reload()
         page.get_by_label("Time (UTC), offset or count").wait_for()
         page.get_by_role("button", name="UTC", exact=True).press("Enter")
         value = page.get_by_label("Time (Asia/Calcutta), offset or count")
