@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
@@ -14,8 +13,7 @@ NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 
 def names_in(path):
     """The names of the tests in a file; those of classes, too."""
-    tree = ast.parse((ROOT / path).read_text("utf-8"))
-    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    return {*re.findall(r"^ *def (test_\w+)\(", (ROOT / path).read_text("utf-8"), re.MULTILINE)}
 
 
 def test_each_line_names_its_tests():

@@ -153,10 +153,10 @@ def test_wrong_usage_names_what_is_wrong(arguments, words, capsys):
     assert not {*DRAWN} & {*error}
 
 
-def completed(line, shell="bash"):
-    """What a shell is offered for a line, whose last word is not finished."""
+def asks(line, shell="bash"):
+    """The variables by which a shell asks what it may offer for a line, whose last word is not finished."""
     words = line.split(" ")
-    asked = {
+    return {
         "bash": {"_EOSLOG_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)},
         "zsh": {"_EOSLOG_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": line},
         "fish": {
@@ -166,8 +166,13 @@ def completed(line, shell="bash"):
             "_TYPER_COMPLETE_WORD_TO_COMPLETE": words[-1],
         },
     }[shell]
+
+
+def completed(line, shell="bash"):
+    """What it is offered."""
+    environment = {**os.environ, **asks(line, shell)}
     command = [sys.executable, "-m", "spark_eos"]
-    done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     if shell == "zsh":
         return re.findall(r'(?:^|\(\()"([^":]+)', done.stdout, re.MULTILINE)
     return [text.partition("\t")[0] for text in done.stdout.split("\n") if text]
@@ -192,8 +197,12 @@ def test_completion_knows_the_topics_of_the_log(shell, log_url):
     assert completed(f"eoslog configs {log_url} --topic b", shell) == ["bills"]
 
 
-def test_completion_of_a_log_that_is_not_there_offers_nothing(log_url):
-    assert completed(f"eoslog consume {log_url} ord") == []
+def test_completion_of_a_log_that_is_not_there_offers_nothing(log_url, monkeypatch, capsys):
+    with monkeypatch.context() as patch:
+        for name, text in {**asks(f"eoslog consume {log_url} ord"), "COLUMNS": "80"}.items():
+            patch.setenv(name, text)
+        assert main([]) == 0
+    assert capsys.readouterr().out.split() == []
     assert not Path(log_url).exists()
 
 

@@ -77,7 +77,8 @@ def emptied(browser: Browser) -> Iterator[Page]:
     page.context.clear_cookies()
     page.context.clear_permissions()
     page.emulate_media(color_scheme="null")
-    page.route(EMPTY, lambda route: route.fulfill(body="", content_type="text/html"))
+    nothing = '<link rel="icon" href="data:,">'  # Else the browser asks for an icon.
+    page.route(EMPTY, lambda route: route.fulfill(body=nothing, content_type="text/html"))
     page.goto(EMPTY)
     page.unroute(EMPTY)
 

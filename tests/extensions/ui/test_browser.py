@@ -146,10 +146,13 @@ def test_a_person_logs_in_and_out(browser, told):
 
 def test_another_site_reaches_nothing(browser, url):
     """A page of another origin: its browser runs its requests, and they fail or are refused."""
-    with browser.new_context() as context:
-        page = context.new_page()
-        statuses = []
-        page.on("response", lambda answer: statuses.append(answer.status))
+    statuses = []
+
+    def note(answer):
+        statuses.append(answer.status)
+
+    with emptied(browser) as page:
+        page.on("response", note)
         page.route("http://evil.example/", lambda route: route.fulfill(body="<p>", content_type="text/html"))
         page.goto("http://evil.example/")
         statuses.clear()
@@ -164,6 +167,7 @@ def test_another_site_reaches_nothing(browser, url):
         )
         with page.expect_navigation():
             page.get_by_role("button").click()
+        page.remove_listener("response", note)
         assert set(statuses) == {403}
 
 
