@@ -12,10 +12,12 @@ from tests.crashpoints.clients import SCENARIOS
 
 
 @pytest.mark.deep(
+    "arrow",
     "group, cooperative",
     "group, eager",
     "group, eviction",
     "group, static",
+    "one-shot, aborted",
     "prepared transactions, refused",
     "streamed, aborted",
 )

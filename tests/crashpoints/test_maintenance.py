@@ -104,7 +104,13 @@ def check_sound(store):
     assert [one for one in findings if one.verdict is not Verdict.NOTE] == []
 
 
-def test_every_crash_point(factory):
+@pytest.mark.deep("every trouble")
+@pytest.mark.parametrize(
+    ("troubles", "fewest"),
+    [((Trouble.CRASH_AFTER, Trouble.REPLY_LOST), 50), (tuple(Trouble), 150)],
+    ids=["done without a reply", "every trouble"],
+)
+def test_every_crash_point(factory, troubles, fewest):
     ends = []
 
     def check(store):
@@ -123,8 +129,8 @@ def test_every_crash_point(factory):
         check_sound(store.inner)
         maintain(store, store.process)
 
-    points = [*crash_points(maintain, recover, check, factory, troubles=tuple(Trouble))]
-    assert len(points) > 150
+    points = [*crash_points(maintain, recover, check, factory, troubles=troubles)]
+    assert len(points) > fewest
 
 
 class Interrupted(WrappedStore):

@@ -18,7 +18,7 @@ def server(request):
 
 
 @pytest.mark.deep("azurite_server-batch", "azurite_server-create a log", "azurite_server-init, first")
-@pytest.mark.deep("minio_server-create a log", "minio_server-init, first")
+@pytest.mark.deep("minio_server-create a log", "minio_server-batch")
 @pytest.mark.parametrize("name", ["create a log", "init, first", "batch"])
 def test_every_crash_point(name, server):
     count = itertools.count()

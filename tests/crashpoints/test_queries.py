@@ -10,6 +10,8 @@ from tests.crashpoints.queries import QUERIES
 
 @pytest.mark.deep(
     "at least once",
+    "batch",  # In a folder it is quick: test_on_posix.py.
+    "batch, transactional.id",
     "complete mode",
     "foreachBatch",
     "foreachBatch, replay after the commit",

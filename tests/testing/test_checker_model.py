@@ -83,7 +83,7 @@ CORRUPTIONS = {
 }
 
 
-@pytest.mark.deep(*[f"{seed}-{streams}" for seed in SEEDS[15:] for streams in (False, True)])
+@pytest.mark.deep(*[f"{seed}-{streams}" for seed in SEEDS[6:] for streams in (False, True)])
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_correct_log_is_clean(seed, streams):
@@ -97,7 +97,7 @@ def test_a_correct_log_is_clean(seed, streams):
 
 def test_the_model_does_what_is_allowed_and_all_outcomes():
     names, counts = Counter(), Counter()
-    for seed in SEEDS:
+    for seed in SEEDS[:15]:
         history, fully = World(seed).run(600)
         report = check(history, partitions_read_fully=fully)
         names += report.names
@@ -118,7 +118,8 @@ def test_a_spoilt_event_is_flagged(seed, what):
     assert expected <= found
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.deep(*map(str, SEEDS[5:15]))
+@pytest.mark.parametrize("seed", SEEDS[:15])
 def test_a_spoilt_final_read_is_flagged(seed):
     history, fully = World(seed).run(600)
     rng = random.Random(seed)
@@ -134,7 +135,8 @@ def test_a_spoilt_final_read_is_flagged(seed):
         assert "conservation" in {anomaly.name for anomaly in report.forbidden}
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.deep(*map(str, SEEDS[5:15]))
+@pytest.mark.parametrize("seed", SEEDS[:15])
 def test_a_commit_that_was_none_is_flagged(seed):
     history, fully = World(seed).run(600)
     rng = random.Random(seed)
@@ -150,7 +152,8 @@ def test_a_commit_that_was_none_is_flagged(seed):
     assert {"G1a", "conservation"} <= found
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.deep(*map(str, SEEDS[5:15]))
+@pytest.mark.parametrize("seed", SEEDS[:15])
 def test_a_torn_commit_is_flagged(seed):
     """The log shows a one-shot transaction's partitions one by one: the middle of it can be seen."""
 

@@ -137,31 +137,36 @@ def digest(outcome):
     return hashlib.sha256("\n".join(outcome.trace).encode()).hexdigest()
 
 
-def test_one_seed_is_one_run():
-    assert digest(simulate(Plan.of(7))) == digest(simulate(Plan.of(7)))
-    assert digest(simulate(Plan.of(7))) != digest(simulate(Plan.of(8)))
-
-
 def test_one_seed_is_one_run_in_any_process():
-    """Also where strings hash otherwise: nothing in the product may depend on the order of a hash map."""
-    told = {run("testing/digests_of_seeds", PYTHONHASHSEED=seed).stdout for seed in ("1", "2")}
-    assert len(told) == 1
+    """Also where strings hash otherwise: nothing in the product may depend on the order of a hash map.
+
+    This process hashes by a seed of its own, and has run other simulations before.
+    """
+    seeds = (4, 10)
+    here = [digest(simulate(Plan.of(seed))) for seed in seeds]
+    assert here[0] != here[1]
+    assert run("testing/digests_of_seeds", *seeds, PYTHONHASHSEED="1").stdout.split() == here
 
 
 @pytest.mark.deep("many", "new")  # New ones are others in each run.
 @pytest.mark.parametrize(
     ("first", "runs"),
-    [(0, 15), (0, RUNS), (random.SystemRandom().randrange(10**9), RUNS // 2)],
+    [(0, 8), (0, RUNS), (random.SystemRandom().randrange(10**9), RUNS // 2)],
     ids=["few", "many", "new"],
 )
 def test_nothing_breaks(first, runs, capsys):
-    tally = list(campaign(range(first, first + runs), jobs=2))[-1]
+    tally = list(campaign(range(first, first + runs), jobs=2 if runs > 8 else 1))[-1]
     with capsys.disabled():  # New seeds are told also if all is well.
         print(f"\nsimulated seeds {first} to {first + runs - 1}: {tally}")  # noqa: T201
     assert tally.runs == runs
     assert not tally.failures, f"{tally.failures}\n\n{story(tally.failures[0].seed)}"
     assert tally.fewest >= 1000
     assert set(tally.faults) > {"kill", "freeze", "jump", "lost", "busy", "conflict"}
+    table = tally.table()
+    assert (
+        f"| operations of the store | {tally.operations:,}, at least {tally.fewest:,} in each run |" in table
+    )
+    assert f"{tally.events['commits']:,} commits" in table
     if first == 0 and runs >= 120:
         assert _missing(tally) == set()
 
@@ -295,20 +300,11 @@ def test_a_process_of_a_campaign_that_dies_is_an_error(monkeypatch):
         list(campaign(range(1, 3)))
 
 
-def test_a_campaign_says_what_it_tried():
-    tally = list(campaign(range(3)))[-1]
-    assert tally.runs == 3
-    assert tally.fewest >= 1000
-    assert f"| operations of the store | {tally.operations:,}, at least {tally.fewest:,} in each run |" in (
-        tally.table()
-    )
-    assert f"{tally.events['commits']:,} commits" in tally.table()
-
-
 @pytest.mark.deep(
     "anybody commits",
     "forgotten in use",
     "LSO is the end",
+    "aborted rows shown",
     "no continuity",
     "token not looked at",
     "unknown is no",
