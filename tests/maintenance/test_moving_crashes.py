@@ -29,7 +29,9 @@ def move(store, to):
     DataMover(Log.open(store, retry=Retry(deadline_s=0)), to, min_age_s=0).run()
 
 
-@pytest.mark.deep("conflict-back", "crash_after-back", "reply_lost-there")
+@pytest.mark.deep(
+    "conflict-back", "crash_after-back", "crash_after-there", "crash_before-back", "reply_lost-there"
+)
 @pytest.mark.parametrize("back", [False, True], ids=["there", "back"])
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda one: one.value)
 def test_a_mover_dies(trouble, back):

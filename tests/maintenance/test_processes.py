@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from spark_eos import Admin
 from spark_eos.errors import ObjectNotFoundError, StagedFileExpiredError
 from spark_eos.log import paths
@@ -19,7 +21,9 @@ def maintainer(url):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def test_killed_at_random_beside_a_writer(log_url):
+@pytest.mark.deep("6")
+@pytest.mark.parametrize("most", [3, 6])
+def test_killed_at_random_beside_a_writer(log_url, most):
     log = Log.create(log_url, snapshot_interval=5, config=RETIRED_AT_ONCE)
     log.does_maintenance = False
     Admin(log).create_topic("t", config={"file.delete.delay.ms": 0})
@@ -27,7 +31,7 @@ def test_killed_at_random_beside_a_writer(log_url):
     kills = refused = 0
     number = 0
     try:
-        while kills < 6:
+        while kills < most:
             one = running.pop(0)
             # A pass and a half, or so: what it is doing then nobody knows.
             for _ in range(10 + kills % 3):
@@ -41,7 +45,8 @@ def test_killed_at_random_beside_a_writer(log_url):
             one.kill()
             one.communicate()
             kills += 1
-            running.append(maintainer(log_url))
+            if kills + len(running) < most + 1:
+                running.append(maintainer(log_url))
             assert read(log) == [*range(number)]
     finally:
         for one in running:

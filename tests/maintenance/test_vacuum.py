@@ -228,11 +228,11 @@ def test_a_note_of_a_clock_that_was_ahead_stops_no_later_ones(log):
     log.clock.now += 365 * DAY_S
     Vacuum(log).run()
     log.clock.now = now_s
-    for hour in range(30):
+    for hour in range(0, 30, 3):
         left_behind(log, 100)
         append(log, *range(20 * hour, 20 * hour + 20))
         assert Vacuum(log).run().objects.get("data", 0) == (hour >= 24), hour
-        log.clock.now += 3600
+        log.clock.now += 3 * 3600
 
 
 @pytest.mark.deep

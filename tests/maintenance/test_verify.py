@@ -515,6 +515,7 @@ def test_no_good_snapshot(store):
 # -- Pages ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep("retired-missing", "whole-damaged")
 @pytest.mark.usefixtures("log")
 @pytest.mark.parametrize("gone", [True, False], ids=["missing", "damaged"])
 def test_every_page(store, gone):
@@ -688,7 +689,13 @@ class Meanwhile(WrappedStore):
         return effect()
 
 
-@pytest.mark.parametrize("seq", [*range(1, 36, 3), *range(36, 45)])
+SEQS = [*range(1, 36, 3), *range(36, 45)]
+
+
+@pytest.mark.deep(
+    *[f"{call}-{seq}" for call in ("read", "size") for seq in SEQS if seq % 3 != 1 or 1 < seq < 31]
+)
+@pytest.mark.parametrize("seq", SEQS)
 @pytest.mark.parametrize("call", ["read", "size"])
 def test_beside_a_writer_that_retires(store, seq, call):
     """Wherever verification is, a writer adds entries, drops snapshots and retires entries up to far behind it."""

@@ -308,16 +308,18 @@ def test_killed_after_every_file(broker, tmp_path, topic):
         assert check(there, str(log), "m", topic) == 30, log.name
 
 
-def test_killed_at_any_moment(broker, url, topic):
+@pytest.mark.deep("3")
+@pytest.mark.parametrize("kills", [1, 3])
+def test_killed_at_any_moment(broker, url, topic, kills):
     create(broker, topic, 2)
-    for number in range(3):
+    for number in range(kills):
         produce(broker, topic, numbered(number * 500, 500, 2))
         with running(broker, url, f"{topic}:0-1", "--batch-bytes", "20000") as process:
             wait(lambda number=number: rows_in(url, topic) > number * 500 or process.poll() is not None)
             process.send_signal(signal.SIGKILL)
             process.wait()
     assert mirror(broker, url, f"{topic}:0-1") == 0
-    assert check(in_kafka(broker.address, topic), url, "m", topic) == 1500
+    assert check(in_kafka(broker.address, topic), url, "m", topic) == kills * 500
 
 
 @pytest.mark.deep

@@ -193,7 +193,8 @@ def test_transactions_stay_whole_while_others_are_open(broker, url, topic):
                 producer.commit_transaction()
             producer.close()
         alone.close()
-        wait(lambda: rows_in_kafka(broker, topic) == rows_in_log(url, topic) or process.poll() is not None)
+        written = rows_in_log(url, topic)
+        wait(lambda: rows_in_kafka(broker, topic) == written or process.poll() is not None)
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 128 + signal.SIGTERM
     assert check(broker, url, topic) > 20
@@ -261,9 +262,11 @@ def test_killed_at_every_step(broker, tmp_path):
         check_whole(f"{tmp_path}/{number}", broker, f"dead.{number}")
 
 
-def test_killed_at_any_moment(broker, url, topic):
+@pytest.mark.deep("3")
+@pytest.mark.parametrize("kills", [1, 3])
+def test_killed_at_any_moment(broker, url, topic, kills):
     Admin(url).create_topic(topic, partitions=2)
-    for number in range(3):
+    for number in range(kills):
         send(url, topic, numbered(number * 1000, 1000, 2), "x")
         with running(broker, url, topic, "--batch-records", "1", "--transaction-records", "50") as process:
             wait(
@@ -274,7 +277,7 @@ def test_killed_at_any_moment(broker, url, topic):
             process.send_signal(signal.SIGKILL)
             process.wait()
     assert mirror(broker, url, topic) == 0
-    assert check(broker, url, topic) == 3000
+    assert check(broker, url, topic) == kills * 1000
 
 
 @pytest.mark.deep
