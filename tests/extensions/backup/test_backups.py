@@ -280,6 +280,7 @@ def test_a_log_restored_to_an_earlier_entry_has_another_history(longer):
     assert verify_backups(repository, print).whole == ("before", "gone", "after")
 
 
+@pytest.mark.deep("first")
 @pytest.mark.parametrize("newest", [False, True], ids=["first", "goes on"])
 def test_a_log_that_is_put_back_at_any_operation_of_its_backup(newest):
     """The backup has one history or the other, or there is none."""
@@ -315,10 +316,12 @@ def test_a_log_that_is_put_back_at_any_operation_of_its_backup(newest):
     assert at > 15
 
 
+@pytest.mark.deep("back up-1", "copy-1")
+@pytest.mark.parametrize("step", [3, 1])
 @pytest.mark.parametrize("call", ["back up", "copy"])
-def test_names_of_entries_that_are_deleted_while_the_process_sleeps(call):
-    """A free slot is the end of the log only if no snapshot has gone past it."""
-    for at in count():
+def test_names_of_entries_that_are_deleted_while_the_process_sleeps(call, step):
+    """A free slot is the end of the log only if no snapshot has gone past it. It sleeps at every ``step``-th call."""
+    for at in count(0, step):
         log, repository, target = created(MemoryStore()), MemoryStore(), MemoryStore()
         append(log, *range(7))
 

@@ -206,6 +206,7 @@ def test_others_at_work_at_every_operation_of_a_backup(factory, log, what):
     assert done > 10
 
 
+@pytest.mark.deep("back up")
 @pytest.mark.parametrize("what", ["back up", "delete"])
 def test_others_at_work_at_every_operation_of_a_deletion(factory, log, what):
     done = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from contextlib import suppress
 from itertools import count
 
@@ -38,7 +39,7 @@ def test_writers_go_on_until_the_log_is_closed_and_nothing_is_lost_or_doubled(tm
         assert writer.stdout.readline() == "ready\n"
     log = Log.open(old)
     while log.follow().seq < 60:
-        pass
+        time.sleep(0.01)
     assert main(("copy", old, new, "--close")) == 0
     assert "the copy is verified; the log at its old place is closed" in capsys.readouterr().out
     acknowledged = []

@@ -6,6 +6,11 @@ import os
 import signal
 import sys
 
+# Here once, and not in each child.
+import deltalake  # noqa: F401
+import fastavro  # noqa: F401
+import pandas  # noqa: F401  (pyarrow imports it)
+
 from spark_eos import Log
 from spark_eos.extensions.tables.contents import Contents
 from spark_eos.extensions.tables.delta.target import DeltaTarget

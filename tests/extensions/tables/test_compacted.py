@@ -63,6 +63,7 @@ def random_rows(chance):
     return {"keys": key_row, "typed": typed_row}
 
 
+@pytest.mark.deep("1")
 @pytest.mark.parametrize("seed", range(2))
 def test_each_version_has_the_newest_row_of_each_key(world, seed):
     chance = random.Random(seed)

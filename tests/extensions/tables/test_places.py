@@ -231,7 +231,9 @@ def test_to_open_a_table_its_log_is_not_listed(world, monkeypatch):
 # -- Stores that refuse ------------------------------------------------------------------------------------
 
 
-def test_a_table_is_not_damaged_because_a_store_refuses_a_request():
+@pytest.mark.deep("each")
+@pytest.mark.parametrize("step", [4, 1], ids=["every fourth", "each"])
+def test_a_table_is_not_damaged_because_a_store_refuses_a_request(step):
     """delta-rs says so in other words where it reads a checkpoint than where it opens a table."""
     with refusing_store() as store:
         world = World("s3://bucket/log", store.settings)
@@ -250,7 +252,7 @@ def test_a_table_is_not_damaged_because_a_store_refuses_a_request():
             else:
                 assert store.heal() <= number, "a request was refused, and nothing was said"
                 break
-            published, number = published + 1, number + 1
+            published, number = published + 1, number + step
             assert len(world.tables.versions("p")) == published
         assert number > 3
 
