@@ -7,7 +7,7 @@ import signal
 
 from spark_eos import Consumer, Producer, TopicPartition
 
-AT_MOST = 750
+AT_MOST = 300
 
 
 def copy(url, number, mode, seed, ready, bound):
@@ -43,7 +43,7 @@ def copy(url, number, mode, seed, ready, bound):
             producer.begin_transaction()
             for record in found:
                 producer.send("out", record.value, key=record.value)
-                if not rng.randrange(300):
+                if not rng.randrange(100):
                     producer.flush()
             positions = {at: reader.position(at) for at in reader.assignment()}
             producer.send_offsets_to_transaction(

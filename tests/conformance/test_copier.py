@@ -13,17 +13,17 @@ import time
 
 import pytest
 
-from spark_eos import Admin, Consumer, Producer
+from spark_eos import Admin, Consumer, Producer, TopicPartition
 from tests.conformance.copier import copy
 from tests.conformance.helpers import partitions, records
 
 # Children of a server that has imported everything: real processes, which need no second each to start.
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["spark_eos"])
+PROCESSES.set_forkserver_preload(["tests.conformance.copier"])
 
 INPUTS, OUTPUTS, BOUNCES = 2, 3, 3
 HARD, CLEAN = signal.SIGKILL, signal.SIGTERM
-EACH = {HARD: 10_000, CLEAN: 3_000}
+EACH = {HARD: 4_000, CLEAN: 3_000}
 """Messages in each input partition: a clean end is the easier case."""
 
 
@@ -69,15 +69,16 @@ class ReadingAlong(threading.Thread):
         self.found += self.reader.poll(max_records=self.messages)  # and what there should not be
 
 
-def copied(url):
+def copied(admin):
     """How far each input partition has been copied."""
-    known = Admin(url).list_group_offsets("copiers")
-    return [known[at].offset if at in known else 0 for at in partitions(url, "in")]
+    known = admin.list_group_offsets("copiers")
+    places = [TopicPartition("in", number) for number in range(INPUTS)]
+    return [known[at].offset if at in known else 0 for at in places]
 
 
-def ongoing(url):
+def ongoing(admin):
     """The transactional ids with an open transaction. A process that was killed early may not be known at all."""
-    return {one.transactional_id for one in Admin(url).list_transactions() if one.state == "Ongoing"}
+    return {one.transactional_id for one in admin.list_transactions() if one.state == "Ongoing"}
 
 
 def until(condition, copiers):
@@ -127,6 +128,7 @@ def test_transactions(tmp_path, how, mode):
     url = str(tmp_path / "log")
     each, messages = EACH[how], EACH[how] * INPUTS
     seed(url, messages)
+    admin = Admin(url)
     along = ReadingAlong(url, messages)
     along.start()
     bound = PROCESSES.Value("q", 0)  # Without it they may be done before the first one is stopped.
@@ -138,14 +140,14 @@ def test_transactions(tmp_path, how, mode):
         for bounce in range(1, BOUNCES + 1):
             bound.value = each * bounce // (BOUNCES + 1)
             for copier in copiers:
-                wanted = min(copied(url)[copier.number] + each // 10, bound.value)
-                until(lambda n=copier.number, w=wanted: copied(url)[n] >= w, copiers)
+                wanted = min(copied(admin)[copier.number] + each // 10, bound.value)
+                until(lambda n=copier.number, w=wanted: copied(admin)[n] >= w, copiers)
                 copier.stop(how)
-                midway += copied(url)[copier.number] < each
-                left_open += f"copier-{copier.number}" in ongoing(url)
+                midway += copied(admin)[copier.number] < each
+                left_open += f"copier-{copier.number}" in ongoing(admin)
                 copier.start()
         bound.value = each
-        until(lambda: copied(url) == [each] * INPUTS, copiers)
+        until(lambda: copied(admin) == [each] * INPUTS, copiers)
         for copier in copiers:
             copier.stop(CLEAN)
         along.join(60)
