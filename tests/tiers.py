@@ -31,10 +31,10 @@ hypothesis.settings.register_profile("all", **_AT_ANY_SPEED, derandomize=bool(os
 hypothesis.settings.load_profile("quick")
 
 
-def examples(number: int) -> hypothesis.settings:
-    """Of a property: ``number`` examples with ``--all``, else a quarter of them."""
+def examples(number: int, *, quick: int | None = None) -> hypothesis.settings:
+    """Of a property: ``number`` examples with ``--all``, else ``quick`` of them, or a quarter."""
     is_quick = hypothesis.settings.get_current_profile_name() == "quick"
-    return hypothesis.settings(max_examples=number // 4 if is_quick else number)
+    return hypothesis.settings(max_examples=(quick or number // 4) if is_quick else number)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -341,7 +341,7 @@ def first_time_ms(fetch):
     return batch.min_timestamp_ms + span_ms * fetch.skip // batch.count
 
 
-@pytest.mark.deep("1")
+@pytest.mark.deep("1", "2", "3")
 @pytest.mark.parametrize("seed", range(4))
 def test_any_history_against_what_readers_would_read(seed):
     chance = random.Random(seed)

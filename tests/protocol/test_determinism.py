@@ -207,7 +207,7 @@ def action(state):
 
 
 @pytest.mark.conformance("state/pure")
-@examples(150)
+@examples(150, quick=15)
 @given(st.data())
 def test_any_history(data):
     begin = (a.CreateLog("log"), a.CreateTopic("t", "t-id", 3), a.CreateTopic("u", "u-id", 2))

@@ -27,6 +27,7 @@ LOGS = int(os.environ.get("SPARK_EOS_RANDOM_LOGS", "40"))
 SHARES = 4
 
 
+@pytest.mark.deep("2", "3")
 @pytest.mark.parametrize("share", range(SHARES))
 def test_whatever_is_accepted_can_be_sealed_stored_and_read(monkeypatch, share):
     monkeypatch.setattr(sealing, "PAGE_ROWS", 3)

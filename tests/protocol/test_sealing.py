@@ -67,7 +67,7 @@ def seen(state, load, isolation):
     }
 
 
-@examples(120)
+@examples(120, quick=15)
 @given(st.data())
 def test_any_history_is_read_alike_with_snapshots_and_without(data):
     """Three readers: one who keeps everything, one who drops what is sealed, one who begins from a snapshot."""

@@ -44,14 +44,7 @@ def test_publication():
     assert found.states > 50_000
 
 
-@pytest.mark.deep(
-    "the table is not asked what it has",
-    "an intent pins nothing",
-    "a version pins nothing",
-    "replaced files are pinned",
-    "a file crosses the end",
-    "any publisher ends an intent",
-)
+@pytest.mark.deep
 @pytest.mark.parametrize("mistake", PLANTED)
 def test_a_planted_mistake_is_seen(mistake):
     rule, planted, invariant = PLANTED[mistake]
