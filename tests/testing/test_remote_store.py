@@ -65,6 +65,7 @@ def test_requests_take_as_long_as_they_are_said_to(monkeypatch):
     assert waits == pytest.approx([expected / 2, expected / 2, 0, 0])
 
 
+@pytest.mark.deep("1")
 @pytest.mark.parametrize("handles", [1, 3])
 def test_the_benchmark_counts_what_its_writers_do(handles):
     found = writers(3, 1.0, handles=handles, scale=0.01)

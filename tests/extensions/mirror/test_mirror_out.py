@@ -165,7 +165,7 @@ def test_transactions_stay_whole_while_others_are_open(broker, url, topic):
     for producer in producers:
         producer.init_transactions()
     opened = [0, 0, 0]
-    with running(broker, url, topic, "--interval", "0", "--batch-records", "1") as process:
+    with running(broker, url, topic, "--interval", "0.02", "--batch-records", "1") as process:
         for step in range(60):
             number = generator.randrange(4)
             if number == 3:

@@ -9,7 +9,7 @@ import sys
 # Here once, and not in each child.
 import deltalake  # noqa: F401
 import fastavro  # noqa: F401
-import pandas  # noqa: F401  (pyarrow imports it)
+import pandas as pd  # noqa: F401  (pyarrow imports it)
 
 from spark_eos import Log
 from spark_eos.extensions.tables.contents import Contents
