@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
 import select
 import signal
 import warnings
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 DEADLOCK_S = 60
@@ -56,3 +57,34 @@ class Child:
 def in_child(work: Callable[[], Any]) -> Any:
     """What ``work`` returns or raises in a forked process."""
     return Child(work).outcome()
+
+
+def forked_elsewhere(work: Callable[..., object], *given: object) -> int | None:
+    """How ``work(*given)`` ends in a process of its own, once all processes that it has started have ended, too.
+
+    It is forked from a small process, which lives as long as this one: a fork of the tests' own process costs up to a
+    second of the processor when thousands of tests have left something in it.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["__main__", *_LOADED])
+    ended, lives = context.Pipe(duplex=False)
+    process = context.Process(target=_do, args=(work, given, lives))
+    process.start()
+    lives.close()  # All of its processes have this end.
+    with ended, suppress(EOFError):
+        ended.recv()
+    process.join()
+    return process.exitcode
+
+
+_LOADED = [
+    "fastavro",  # It and the next one are imported when they are needed first.
+    "pandas",
+    "tests.extensions.distributed.programs.many_processes",
+    "tests.storage.retiring",
+]
+"""What the small process has loaded, as it would be loaded in each of those that are forked from it."""
+
+
+def _do(work: Callable[..., object], given: tuple[object, ...], _lives: object) -> None:
+    work(*given)

@@ -8,7 +8,6 @@ import fcntl
 import os
 import shutil
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,8 @@ from spark_eos.storage import PosixStore, Store
 from spark_eos.storage.posix import files as posix_files
 from spark_eos.storage.posix import store as posix_store
 from spark_eos.testing.store_contract import StoreContract
-from tests.forking import forks_allowed
+from tests.forking import forked_elsewhere
+from tests.storage.retiring import KILLED, retire_beside_others
 
 
 class TestPosixStore(StoreContract):
@@ -448,49 +448,13 @@ def test_who_retires_beside_others_or_is_killed_leaves_no_name(
     for name in "abc":
         store.create(name, b"entry")
     store.retire("c")
-    with forks_allowed():
-        child = os.fork()
-    if not child:
-        # Here alone: a thread that runs on in the parent makes such calls as well.
-        retire = PosixStore(store.root).retire
-        steps = Steps(pytest.MonkeyPatch(), step, lambda: [*map(retire, others)], killed)
-        try:
-            store.retire("a")
-        except BaseException:  # noqa: BLE001  (the child must not go on with the tests)
-            traceback.print_exc()
-            os._exit(Steps.FAILED)
-        os._exit(steps.count)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert status in ([Steps.KILLED] if killed else range(3, Steps.FAILED))
+    # In another process: a thread that runs on in this one makes such calls as well.
+    status = forked_elsewhere(retire_beside_others, str(store.root), step, others, killed)
+    assert status in ([KILLED] if killed else range(3, KILLED))
     for name in "ab":
         store.retire(name)
     assert {*files(store)} - {"_tmp/empty-twin"} == {"_tmp/empty", *"abc"}
     assert {info.size for info in store.list("")} == {0}
-
-
-class Steps:
-    """Calls of the system to link, look at, move and remove names; before that of a number, others do something."""
-
-    FAILED, KILLED = 98, 99
-
-    def __init__(
-        self, patch: pytest.MonkeyPatch, number: int, others: Callable[[], object], killed: bool
-    ) -> None:
-        self.count, self._number, self._others, self._killed = 0, number, others, killed
-        for name in ("link", "stat", "rename", "unlink"):
-            patch.setattr(os, name, self._stepping(getattr(os, name)))
-
-    def _stepping(self, call: Callable[..., object]) -> Callable[..., object]:
-        def stepping(*args: object, **kwargs: object) -> object:
-            self.count += 1
-            if self.count == self._number + 1:
-                self._number = -1
-                self._others()
-                if self._killed:
-                    os._exit(self.KILLED)
-            return call(*args, **kwargs)
-
-        return stepping
 
 
 @pytest.mark.parametrize("below", ["", "logs/orders"])

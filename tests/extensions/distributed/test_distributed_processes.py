@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import sys
-import warnings
 
 import pytest
 
@@ -17,28 +14,14 @@ from spark_eos.maintenance.reachability import data_files
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.testing import check_log
 from tests.extensions.distributed.programs.many_processes import ROWS, TASKS, coordinate
-from tests.forking import forks_allowed
+from tests.forking import forked_elsewhere
 from tests.starting import run
 
 
 def forked(url, folder, *steps, code=0):
     """The job in a forked process until it ends, or is killed, and so have those of its tasks that it left running."""
-    ended, lives = os.pipe()
-    with forks_allowed():
-        pid = os.fork()
-    if not pid:
-        code = 1
-        try:
-            warnings.simplefilter("ignore", DeprecationWarning)
-            coordinate(url, folder, "fork", dict(step.split("=") for step in steps))
-            code = 0
-        except BaseException:  # noqa: BLE001
-            sys.excepthook(*sys.exc_info())
-        os._exit(code)
-    os.close(lives)  # All of its processes have the other end.
-    assert os.read(ended, 1) == b""
-    os.close(ended)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == code
+    steps = dict(step.split("=") for step in steps)
+    assert forked_elsewhere(coordinate, url, folder, "fork", steps) == code
 
 
 def spawned(url, folder, *steps, code=0, **environ):

@@ -12,6 +12,7 @@ import ssl
 import subprocess
 import threading
 import time
+import weakref
 from asyncio.sslproto import SSLProtocol
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -226,22 +227,34 @@ LEAVING = {
 }
 
 
+@pytest.fixture
+def connections(monkeypatch):
+    """The connections of this process with TLS, from here on, that are in memory."""
+    made, begin = weakref.WeakSet(), SSLProtocol.__init__
+
+    def noted(protocol, *given, **named):
+        made.add(protocol)
+        begin(protocol, *given, **named)
+
+    monkeypatch.setattr(SSLProtocol, "__init__", noted)
+    return made
+
+
 @pytest.mark.parametrize("kind", LEAVING)
-def test_who_has_left_is_gone_without_the_garbage_collector(kind):
+def test_who_has_left_is_gone_without_the_garbage_collector(connections, kind):
     """In a process that has many objects it seldom looks at old ones, and each of these has 256 KB."""
     host = HttpsHost("127.0.0.1", 0)
-    gc.collect()
     gc.disable()
     try:
         for _ in range(5):
             with suppress(ssl.SSLError), LEAVING[kind](host.hint):
                 pass
         with encrypted(host.hint) as one:  # All before it are accepted.
-            assert inside()
+            assert connections
             with suppress(ssl.SSLEOFError):  # The server of Python 3.10 ends without TLS's last word.
                 one.unwrap()
         end = time.monotonic() + LONG_S
-        while inside():
+        while connections:
             assert time.monotonic() < end
             time.sleep(0.01)
     finally:
@@ -300,10 +313,6 @@ def test_a_process_that_can_start_no_thread_does_not_listen(monkeypatch):
     with pytest.raises(OSError, match="can't start new thread"):
         HttpsHost("127.0.0.1", 0)
     assert [one.fileno() for one in doors] == [-1]
-
-
-def inside():
-    return [one for one in gc.get_objects() if isinstance(one, SSLProtocol)]
 
 
 def crowd(leader, stack, stranger, count):
