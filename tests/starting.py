@@ -5,8 +5,10 @@ They are checked like all code. Each can import from `tests`, and says what it s
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -46,3 +48,31 @@ def run(
     )
     assert done.returncode == status, f"exit {done.returncode}: {done.stderr[-3000:]}"
     return done
+
+
+class Nursery:
+    """A process that has loaded the package and forks itself for each program (programs/nursery.py).
+
+    To load it takes twenty times as long as most of them do. A program begins as any other and has its own end of the
+    interpreter, but for two things: the package was loaded before its first line, and its parent is that process.
+    """
+
+    def __init__(self) -> None:
+        self._process = start("nursery", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def run(self, name: str, *arguments: object, status: int = 0) -> subprocess.CompletedProcess[str]:
+        """As `run` above."""
+        argv = command(name, *arguments)[1:]
+        with tempfile.TemporaryDirectory() as folder:
+            outputs = [Path(folder, name) for name in ("stdout", "stderr")]
+            assert self._process.stdin is not None
+            assert self._process.stdout is not None
+            self._process.stdin.write(json.dumps([argv, [str(path) for path in outputs]]) + "\n")
+            self._process.stdin.flush()
+            told = int(self._process.stdout.readline())
+            stdout, stderr = [path.read_text("utf-8") for path in outputs]
+        assert told == status, f"exit {told}: {stderr[-3000:]}"
+        return subprocess.CompletedProcess(argv, told, stdout, stderr)
+
+    def close(self) -> None:
+        self._process.communicate()

@@ -22,9 +22,16 @@ def log(tmp_path):
     return tmp_path / "log"
 
 
-def run(log, program, *arguments, status=0):
+@pytest.fixture(scope="module")
+def nursery():
+    one = starting.Nursery()
+    yield one
+    one.close()
+
+
+def run(log, program, *arguments, status=0, by=starting):
     """The values in the log, what the program has written to standard error, and to standard output."""
-    ended = starting.run(program, *arguments, status=status)
+    ended = by.run(program, *arguments, status=status)
     found = read_arrow(str(log), "t").read_all()["value"].to_pylist() if log.exists() else []
     return found, ended.stderr, ended.stdout
 
@@ -54,9 +61,10 @@ NEEDS = {"by_the_classes_of_kafka_python": "kafka", "by_asyncio": "aio"}
 @pytest.mark.parametrize(
     "way", [pytest.param(way, marks=needs(NEEDS[way]) if way in NEEDS else ()) for way in WAYS]
 )
-def test_a_program_that_ends_sends_what_waits(log, way):
+def test_a_program_that_ends_sends_what_waits(nursery, log, way):
     status, said, more = WAYS[way]
-    found, errors, _ = run(log, ENDS, way, log, RECORDS, status=status)
+    by = starting if way == "by_its_last_line" else nursery
+    found, errors, _ = run(log, ENDS, way, log, RECORDS, status=status, by=by)
     assert everything(found, more), len(found)
     assert said in errors
     assert "spark_eos:" not in errors
@@ -70,13 +78,14 @@ def test_a_handler_that_comes_last_sends(log, threads):
 
 
 @pytest.mark.parametrize("threads", ["AS_THEY_ARE", "REFUSED"])
-def test_a_thread_that_goes_on_after_the_main_one_does_all_it_did(log, threads):
+def test_a_thread_that_goes_on_after_the_main_one_does_all_it_did(nursery, log, threads):
     """Python 3.12 starts no thread from the end of the main one on."""
-    found, errors, told = run(log, "clients/goes_on_after_the_main_thread", log, threads)
+    found, errors, told = run(log, "clients/goes_on_after_the_main_thread", log, threads, by=nursery)
     assert found == [b"of the main thread", b"one", b"two", b"three"]
     assert (told, errors) == ("2 2\n", "")
 
 
+@pytest.mark.deep("spawn", "forkserver")
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_a_child_of_multiprocessing_sends_its_own_records_and_no_others(log, method):
     found, errors, told = run(log, "clients/sends_in_a_child", method, log, RECORDS)
@@ -84,15 +93,15 @@ def test_a_child_of_multiprocessing_sends_its_own_records_and_no_others(log, met
     assert (told, errors) == ("0\n", "")
 
 
-def test_a_forked_child_that_ends_sends_nothing_of_its_parent(log):
-    found, errors, told = run(log, "clients/forks_and_both_end", log, RECORDS)
+def test_a_forked_child_that_ends_sends_nothing_of_its_parent(nursery, log):
+    found, errors, told = run(log, "clients/forks_and_both_end", log, RECORDS, by=nursery)
     assert everything(found)
     assert (told, errors) == ("{} 1\n", "")
 
 
-def test_the_end_waits_for_a_bounded_time_and_says_what_is_left(log):
+def test_the_end_waits_for_a_bounded_time_and_says_what_is_left(nursery, log):
     """The store hangs: one batch is on its way for ever, one waits."""
-    found, errors, told = run(log, FAILS, "hangs", log)
+    found, errors, told = run(log, FAILS, "hangs", log, by=nursery)
     assert found == [b"first"]
     assert sorted(told.split("\n")) == ["", "CommitOutcomeUnknownError None", *["KafkaTimeoutError None"] * 3]
     assert errors.startswith(
@@ -100,27 +109,27 @@ def test_the_end_waits_for_a_bounded_time_and_says_what_is_left(log):
     )
 
 
-def test_an_interrupt_ends_the_wait(log):
-    found, errors, _ = run(log, FAILS, "hangs_and_is_interrupted", log)
+def test_an_interrupt_ends_the_wait(nursery, log):
+    found, errors, _ = run(log, FAILS, "hangs_and_is_interrupted", log, by=nursery)
     assert found == [b"first"]
     assert "the process ends, and 1 record that was sent did not get into the log" in errors
 
 
-def test_the_end_says_what_failed(log):
-    found, errors, _ = run(log, FAILS, "is_full", log, RECORDS)
+def test_the_end_says_what_failed(nursery, log):
+    found, errors, _ = run(log, FAILS, "is_full", log, RECORDS, by=nursery)
     assert found == []
     assert f"the process ends, and {RECORDS} records that were sent did not get into the log" in errors
     assert "full" in errors
 
 
-def test_what_fails_after_the_end_is_said(log):
-    found, errors, _ = run(log, FAILS, "is_full_for_a_later_handler", log)
+def test_what_fails_after_the_end_is_said(nursery, log):
+    found, errors, _ = run(log, FAILS, "is_full_for_a_later_handler", log, by=nursery)
     assert found == [b"first"]
     assert "the process ends, and 1 record that was sent did not get into the log" in errors
 
 
-def test_the_end_says_what_failed_long_before(log):
-    found, errors, _ = run(log, FAILS, "was_full", log)
+def test_the_end_says_what_failed_long_before(nursery, log):
+    found, errors, _ = run(log, FAILS, "was_full", log, by=nursery)
     assert found == [b"two"]
     assert "the process ends, and 1 record that was sent did not get into the log" in errors
 
@@ -136,8 +145,8 @@ def test_the_end_says_what_failed_long_before(log):
         ("close", ""),
     ],
 )
-def test_the_end_commits_no_transaction_and_says_so(log, then, said):
-    found, errors, _ = run(log, "clients/ends_in_a_transaction", log, then)
+def test_the_end_commits_no_transaction_and_says_so(nursery, log, then, said):
+    found, errors, _ = run(log, "clients/ends_in_a_transaction", log, then, by=nursery)
     assert found == ([b"one"] if "commit" in then else [])
     assert said in errors
     assert errors.count("spark_eos:") == bool(said)
