@@ -33,8 +33,12 @@ hypothesis.settings.load_profile("quick")
 
 def examples(number: int, *, quick: int | None = None) -> hypothesis.settings:
     """Of a property: ``number`` examples with ``--all``, else ``quick`` of them, or a quarter."""
-    is_quick = hypothesis.settings.get_current_profile_name() == "quick"
-    return hypothesis.settings(max_examples=(quick or number // 4) if is_quick else number)
+    return hypothesis.settings(max_examples=(quick or number // 4) if is_quick() else number)
+
+
+def is_quick() -> bool:
+    """Whether this is the quick tier, in which a sweep takes some of its places."""
+    return hypothesis.settings.get_current_profile_name() == "quick"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
