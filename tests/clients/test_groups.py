@@ -44,6 +44,7 @@ STRATEGIES = ("range", "roundrobin", "cooperative-sticky")
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 STICKY = {"partition_assignment_strategy": "cooperative-sticky"}
 T = [TopicPartition("t", number) for number in range(8)]
+SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(2, 6))]
 
 
 @pytest.fixture(autouse=True)
@@ -773,7 +774,7 @@ def test_reading_goes_on_when_the_store_does_not_take_commits(caplog):
 
 
 @every_strategy
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_each_record_goes_to_exactly_one_member_however_they_come_and_go(strategy, seed):
     """No member crashes, and each commits when it loses partitions: nothing twice, nothing lost."""
     chance = random.Random(seed)
@@ -844,7 +845,7 @@ class Worker:
 
 
 @every_strategy
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_each_record_is_committed_exactly_once_also_when_members_fall_silent(strategy, seed):
     """A commit of a member that was given up, or in the name of an old generation, must not pass."""
     chance = random.Random(seed)

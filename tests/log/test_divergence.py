@@ -577,7 +577,7 @@ def a_burst_whose_names_are_deleted(store: FaultyStore, clock: FakeClock, log: L
 DAYS_S = 2 * 24 * 3600.0
 
 
-@pytest.mark.parametrize("others", [0, 5])
+@pytest.mark.parametrize("others", [0, pytest.param(5, marks=pytest.mark.deep)])
 def test_the_name_of_the_last_look_was_deleted_since(far, others):
     """A burst of entries within a minute, and then none for days: all that this process has read is in the log."""
     store, clock, log = far
@@ -596,6 +596,7 @@ def test_the_name_of_the_last_look_was_deleted_since(far, others):
         log.commit(create("d"))
 
 
+@pytest.mark.deep("150-False")
 @pytest.mark.parametrize(("others", "goes_on"), [(0, False), (150, False), (150, True)])
 def test_the_name_of_the_last_look_was_deleted_and_the_log_was_put_back(far, others, goes_on):
     """``goes_on``: the process writes an entry before it looks, which stands where it would look for its newest one."""

@@ -200,6 +200,7 @@ def without(whole, number, action, place):
     return found
 
 
+@pytest.mark.deep("AbortMultipartUpload data/*", "DeleteObject _groups/*", "DeleteObject _probe/*")
 @pytest.mark.parametrize(("number", "action", "place"), [*parts("writer")])
 def test_a_writer_needs_all_of_its_rights(minio_server, caplog, number, action, place):
     path = uuid.uuid4().hex[:8]
@@ -220,6 +221,7 @@ def test_a_writer_needs_all_of_its_rights(minio_server, caplog, number, action, 
     assert left or f"They need {action}" in refused + caplog.text
 
 
+@pytest.mark.deep("GetObject *", "ListBucket bucket")
 @pytest.mark.parametrize(
     ("number", "action", "at"), [one for one in parts("maintainer") if "AbortMultipart" not in one.id]
 )
