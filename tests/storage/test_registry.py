@@ -17,7 +17,6 @@ from spark_eos.storage import MemoryStore, open_store, register_store, registry
 from tests import starting
 from verification.processes import ROOT, environment
 
-WRONG = "storage/says_what_is_configured_wrong"
 PAGE = (Path(__file__).parents[2] / "docs/guide/stores/own.md").read_text(encoding="utf-8")
 TOY, CONTRACT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
@@ -79,23 +78,35 @@ def test_tasks_of_spark_find_it(installed, tmp_path):
     assert (tmp_path / "log/_log").is_dir()
 
 
-def test_two_packages_with_one_scheme_are_refused(tmp_path):
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A folder of packages that this process finds."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    registry._installed.cache_clear()
+    yield folder
+    registry._installed.cache_clear()
+    sys.modules.pop("toy_store", None)
+
+
+def test_two_packages_with_one_scheme_are_refused(site):
     for name in ("one", "two"):
-        folder = tmp_path / f"site/{name}-1.0.dist-info"
-        folder.mkdir(parents=True)
+        folder = site / f"{name}-1.0.dist-info"
+        folder.mkdir()
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
         (folder / "entry_points.txt").write_text(f"[spark_eos.stores]\ntoy = {name}:Store\n")
-    assert "several packages have a store for toy: URLs (one:Store, two:Store)" in run(
-        WRONG, tmp_path / "site", "toy://x"
-    )
+    with pytest.raises(
+        ConfigError, match=r"several packages have a store for toy: URLs \(one:Store, two:Store\)"
+    ):
+        Producer("toy://x").send("t", b"1")
 
 
-def test_a_store_that_cannot_be_loaded_is_named(tmp_path):
+def test_a_store_that_cannot_be_loaded_is_named(site, tmp_path):
     with zipfile.ZipFile(wheel(tmp_path, "[spark_eos.stores]\ntoy = toy_store:Missing\n")) as file:
-        file.extractall(tmp_path / "site")
-    assert "the store for toy: URLs, toy_store:Missing, cannot be loaded" in run(
-        WRONG, tmp_path / "site", "toy://x"
-    )
+        file.extractall(site)
+    with pytest.raises(ConfigError, match="the store for toy: URLs, toy_store:Missing, cannot be loaded"):
+        Producer("toy://x").send("t", b"1")
 
 
 def test_a_store_is_registered_for_this_process(monkeypatch):
