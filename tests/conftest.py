@@ -19,6 +19,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.starting import Nursery
     from verification.cloud_servers import Server
 
 pytest_plugins = [
@@ -58,6 +59,16 @@ def _producers_that_are_left() -> Iterator[None]:
     base.say = lambda _: None  # To the end of the process.
     yield
     at_exit._watched.clear()
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """Runs programs of which nothing matters that comes before their first line, at a tenth of what they cost."""
+    from tests.starting import Nursery
+
+    one = Nursery()
+    yield one
+    one.close()
 
 
 @pytest.fixture

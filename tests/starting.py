@@ -6,6 +6,9 @@ They are checked like all code. Each can import from `tests`, and says what it s
 from __future__ import annotations
 
 import json
+import os
+import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -58,9 +61,12 @@ class Nursery:
     """
 
     def __init__(self) -> None:
-        self._process = start("nursery", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self._process = start("nursery", start_new_session=True, **pipes)
 
-    def run(self, name: str, *arguments: object, status: int = 0) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, name: str, *arguments: object, status: int = 0, timeout: float = 600
+    ) -> subprocess.CompletedProcess[str]:
         """As `run` above."""
         argv = command(name, *arguments)[1:]
         with tempfile.TemporaryDirectory() as folder:
@@ -69,6 +75,9 @@ class Nursery:
             assert self._process.stdout is not None
             self._process.stdin.write(json.dumps([argv, [str(path) for path in outputs]]) + "\n")
             self._process.stdin.flush()
+            if not select.select([self._process.stdout], [], [], timeout)[0]:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                raise subprocess.TimeoutExpired(argv, timeout)
             told = int(self._process.stdout.readline())
             stdout, stderr = [path.read_text("utf-8") for path in outputs]
         assert told == status, f"exit {told}: {stderr[-3000:]}"

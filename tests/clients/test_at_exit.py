@@ -22,13 +22,6 @@ def log(tmp_path):
     return tmp_path / "log"
 
 
-@pytest.fixture(scope="module")
-def nursery():
-    one = starting.Nursery()
-    yield one
-    one.close()
-
-
 def run(log, program, *arguments, status=0, by=starting):
     """The values in the log, what the program has written to standard error, and to standard output."""
     ended = by.run(program, *arguments, status=status)

@@ -15,7 +15,6 @@ from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import IllegalStateError
 from spark_eos.log.log import Log
 from tests.forking import Child, forks_allowed, in_child
-from tests.starting import run
 
 AT = TopicPartition("t", 0)
 
@@ -168,8 +167,8 @@ def test_a_child_that_ends_in_an_orderly_way_leaves_the_parents_staged_files_alo
     assert len(values(tmp_path)) == 21
 
 
-def test_the_end_of_a_child_aborts_nothing(tmp_path):
-    ran = run("clients/forks_in_a_transaction", tmp_path, flags=("-W", "ignore"))
+def test_the_end_of_a_child_aborts_nothing(nursery, tmp_path):
+    ran = nursery.run("clients/forks_in_a_transaction", tmp_path)
     assert (ran.stdout, ran.stderr) == ("0\n", "")
     assert len(values(tmp_path)) == 20
 

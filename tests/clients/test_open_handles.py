@@ -15,7 +15,6 @@ from spark_eos.clients.table_plan import plan_table
 from spark_eos.errors import ConfigError, EosLogError
 from spark_eos.log.clock import SYSTEM
 from spark_eos.monitoring import Watch, lags
-from tests.starting import run
 
 T0 = TopicPartition("t", 0)
 
@@ -122,7 +121,7 @@ class Seen(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory):
+def seen(tmp_path_factory, nursery):
     """What each call says by a handle before and after another process writes, and by a handle that is new then."""
     url = str(tmp_path_factory.mktemp("handles") / "log")
     with Admin(url) as admin, Producer(url) as producer:
@@ -132,7 +131,7 @@ def seen(tmp_path_factory):
         admin.alter_group_offsets("g", {T0: 1})
     known = {name: Log.open(url, Later() if "hanging" in name else SYSTEM) for name in CALLS}
     before = {name: CALLS[name](log) for name, log in known.items()}
-    run("clients/writes_where_others_have_looked", url)
+    nursery.run("clients/writes_where_others_have_looked", url)
     after = {name: CALLS[name](log) for name, log in known.items()}
     fresh = {name: CALLS[name](Log.open(url, known[name].clock)) for name in CALLS}
     return {name: Seen(before[name], after[name], fresh[name]) for name in CALLS}

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from spark_eos import read_arrow, read_duckdb, read_polars
 from spark_eos.errors import ConfigError, InvalidRequestError
@@ -16,6 +16,7 @@ from spark_eos.spark.options import parse_source
 from spark_eos.spark.schema import kafka_schema
 from spark_eos.spark.source.batch import EosLogBatchReader
 from tests.log.test_whole_ends import STEPS, World
+from tests.tiers import examples
 
 TOPICS = ("orders", "payments")
 COLUMNS = ["topic", "partition", "offset"]
@@ -110,7 +111,7 @@ def test_what_waits_in_one_topic_waits_in_a_batch_read(monkeypatch):
     assert by_spark(world, monkeypatch, as_of=seq) == []
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(STEPS)
 def test_readers_give_what_a_plain_search_finds(steps):
     """Each reader, now and as of each entry at which it was looked at before, against all possible cuts."""

@@ -20,7 +20,6 @@ from spark_eos.protocol.rules import sealing
 from spark_eos.protocol.types import NO_PRODUCER, TopicPartition
 from spark_eos.storage.memory import MemoryStore
 from spark_eos.testing import FaultyStore
-from tests.starting import run
 from verification.retiring import RETIRED_AT_ONCE
 
 PATIENCE_S = 30
@@ -221,6 +220,6 @@ def test_few_sealed_rows_need_no_thread(store, monkeypatch):
     assert newest_snapshot(store).seq == 20
 
 
-def test_a_process_that_ends_stores_the_snapshot_that_it_has_begun(tmp_path):
-    run("log/ends_with_a_snapshot", tmp_path / "log", timeout=PATIENCE_S)
+def test_a_process_that_ends_stores_the_snapshot_that_it_has_begun(nursery, tmp_path):
+    nursery.run("log/ends_with_a_snapshot", tmp_path / "log", timeout=PATIENCE_S)
     assert newest_snapshot(Log.open(tmp_path / "log").store).seq == 3

@@ -15,7 +15,6 @@ from spark_eos.log.log import _SHARED_LOCK, Log
 from spark_eos.log.topics import new_topic
 from spark_eos.storage.posix.store import PosixStore
 from tests.forking import forks_allowed, in_child
-from tests.starting import run
 
 ROWS = pa.table({"value": pa.array([b"x"] * 10, pa.binary())})
 
@@ -181,9 +180,9 @@ def test_requests_of_a_child_have_names_of_their_own(tmp_path):
         assert len({mine, *(theirs[index] for theirs in children)}) == 5
 
 
-def test_a_fork_of_which_python_is_not_told_commits_nothing(tmp_path):
+def test_a_fork_of_which_python_is_not_told_commits_nothing(nursery, tmp_path):
     """By a library in C: nothing was made again in the child, not even the locks."""
-    assert "open the log again" in run("log/forks_in_c", tmp_path).stdout
+    assert "open the log again" in nursery.run("log/forks_in_c", tmp_path).stdout
 
 
 def test_what_was_seen_long_ago_was_not_seen_at_the_fork(tmp_path):

@@ -6,7 +6,7 @@ from itertools import product
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_eos import Admin, Log, Producer
@@ -18,6 +18,7 @@ from spark_eos.protocol.actions import AppendBatches, CreateTopic, DeleteTopic, 
 from spark_eos.protocol.encoding.entries import encode_entry
 from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage import MemoryStore
+from tests.tiers import examples
 from verification.retiring import RETIRED_AT_ONCE
 
 ROW = pa.table({"key": [b"k"], "value": [b"v"]})
@@ -113,7 +114,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(STEPS, st.booleans())
 def test_the_greatest_ends_that_are_whole(steps, forgets):
     world = World(3 if forgets else 200)

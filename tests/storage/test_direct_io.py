@@ -11,7 +11,6 @@ import pytest
 from spark_eos.errors import StoreFullError
 from spark_eos.storage.posix import direct_io, files
 from spark_eos.storage.posix.store import PosixStore
-from tests.starting import run
 
 PIECE = 8192
 """Two pages, so that tests are quick."""
@@ -105,9 +104,9 @@ def test_the_memory_of_a_file_that_failed_is_not_used_again(tmp_path, writes, be
 SIZE = 5_000_000
 
 
-def test_a_forked_process_has_memory_of_its_own(tmp_path):
+def test_a_forked_process_has_memory_of_its_own(nursery, tmp_path):
     """Spark's workers are forked, and a program with multiprocessing forks a process that has written before."""
-    run("storage/forks_between_uploads", tmp_path, SIZE)
+    nursery.run("storage/forks_between_uploads", tmp_path, SIZE)
     store = PosixStore(tmp_path)
     assert bytes(store.read("ours")).count(b"p") == SIZE
     assert bytes(store.read("theirs")).count(b"c") == SIZE

@@ -21,7 +21,7 @@ from spark_eos.storage.group_channel import (
     local_group_channel,
 )
 from tests.forking import in_child
-from tests.starting import run, start
+from tests.starting import start
 
 
 @pytest.fixture
@@ -311,9 +311,9 @@ def test_a_shorter_message_has_nothing_of_a_longer_one(one, other):
         assert other.outcomes() == (text or b"b" * 20)
 
 
-def test_a_process_that_ends_leaves_no_file(folder):
+def test_a_process_that_ends_leaves_no_file(nursery, folder):
     """Nor does a child of it take the file away."""
-    said = run("storage/submits_and_forks", folder)
+    said = nursery.run("storage/submits_and_forks", folder)
     assert said.stdout.split() == ["True", "1"]
     assert not list(folder.glob("submission-*"))
 

@@ -3,6 +3,7 @@
 import atexit
 import os
 import sys
+import warnings
 
 from spark_eos import Producer
 
@@ -12,6 +13,7 @@ producer.begin_transaction()
 for _ in range(20):
     producer.send("t", bytes(500))
 atexit.register(producer.close)
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: there may be threads.
 if os.fork() == 0:
     sys.exit()
 _, status = os.wait()
