@@ -710,6 +710,7 @@ def test_after_a_send_out_of_sequence_the_next_ones_go_on_under_a_new_id(log):
     assert values(log) == [b"a", b"d"]
 
 
+@pytest.mark.deep
 def test_two_processes_write_to_one_log(tmp_path):
     url = str(tmp_path / "log")
     running = [start("clients/commits_transactions", url, name, 15) for name in "ab"]

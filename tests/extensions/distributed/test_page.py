@@ -29,7 +29,7 @@ def run(tmp_path, name):
     assert (done.returncode, done.stdout) == (0, program.output), done.stderr[-4000:]
 
 
-@pytest.mark.deep("Dask")
+@pytest.mark.deep("Dask", "concurrent.futures")
 @pytest.mark.parametrize("name", ALONE)
 def test_a_program_of_the_page(tmp_path, name):
     run(tmp_path, name)
