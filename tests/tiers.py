@@ -37,7 +37,7 @@ def examples(number: int, *, quick: int | None = None) -> hypothesis.settings:
 
 
 def is_quick() -> bool:
-    """Whether this is the quick tier, in which a sweep takes some of its places."""
+    """Whether this is the quick tier, where what tries all places takes some of them."""
     return hypothesis.settings.get_current_profile_name() == "quick"
 
 
