@@ -355,12 +355,12 @@ def test_an_upload_in_doubt_stays_so_if_the_store_cannot_be_asked(server, monkey
     server.refuse("complete", 403, "ExpiredToken", "expired")
     store, looks = store_at(server.address, single_bytes=1000), [False]
 
-    def is_there(_):
+    def is_there(*_):
         if not looks:
             raise StoreUnavailableError("away")
         return looks.pop()
 
-    monkeypatch.setattr(store, "_is_there", is_there)
+    monkeypatch.setattr("spark_eos.storage.objects.store.is_there", is_there)
     with failing(OutcomeUnknownError, "upload"), store.upload("a") as file:
         file.write(bytes(3000))
     assert not looks
