@@ -19,7 +19,7 @@ import hypothesis
 import pytest
 
 ABOUT = {
-    False: "the quick tier, 10 to 15 minutes on two cores",
+    False: "the quick tier, about 10 minutes on two cores",
     True: "all tests, about 30 minutes on two cores",
 }
 """By ``--all``."""
