@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import pickle
@@ -31,6 +32,7 @@ class Child:
         with forks_allowed():
             self.pid = os.fork()
         if self.pid == 0:
+            faulthandler.register(signal.SIGUSR1, file=2)
             try:
                 try:
                     told = pickle.dumps((True, work()))
@@ -45,6 +47,8 @@ class Child:
         """What ``work`` returned or raised."""
         ready, _, _ = select.select([self._answer], [], [], DEADLOCK_S)
         if not ready:
+            os.kill(self.pid, signal.SIGUSR1)  # It says on the standard error where it is.
+            select.select([self._answer], [], [], 1)
             os.kill(self.pid, signal.SIGKILL)
         with os.fdopen(self._answer, "rb") as file:
             data = file.read()

@@ -92,18 +92,20 @@ class AIOConsumer(AIOPartitions):
         """Open the log. All other calls come after it."""
         if self._calls is None:
             calls = self._calls = Calls("eoslog-aio-consumer")
+            made = self._made = []
             try:
-                await calls.make(self._start)
+                await calls.make(lambda: made.append(self._make_consumer()))
             except BaseException:
                 self._calls = None
-                calls.last(self._close)
+                calls.last(lambda: _close(made))
                 raise
+            self._backoff = PollBackoff(made[0]._log.store)  # noqa: SLF001
 
     async def stop(self) -> None:
         """Commit the positions if ``enable.auto.commit`` is on, and leave the group."""
-        calls, self._calls = self._calls, None
+        calls, self._calls, made = self._calls, None, self._made
         if calls is not None:
-            await calls.end(self._close)
+            await calls.end(lambda: _close(made))
 
     # -- Records ----------------------------------------------------------------------------------------
 
@@ -204,14 +206,6 @@ class AIOConsumer(AIOPartitions):
     def _make_consumer(self) -> Consumer:
         return Consumer(self._url, self._config, **self._settings)
 
-    def _start(self) -> None:
-        self._made = self._make_consumer()
-        self._backoff = PollBackoff(self._made._log.store)  # noqa: SLF001
-
-    def _close(self) -> None:
-        if self._made is not None:
-            self._made.close()
-
     def _next(self) -> ConsumerRecord | None:
         """The next record, without a wait."""
         return self._consumer._next(0)  # noqa: SLF001
@@ -229,3 +223,8 @@ class AIOConsumer(AIOPartitions):
 
     async def _idle(self, left_s: float = 1.0) -> None:
         await asyncio.sleep(min(self._waits.wait_s(), max(0.0, left_s)))
+
+
+def _close(made: list[Consumer]) -> None:
+    for consumer in made:
+        consumer.close()

@@ -26,7 +26,8 @@ class AIOPartitions(KafkasCalls):
 
     def __init__(self) -> None:
         self._calls: Calls | None = None
-        self._made: Consumer | None = None
+        self._made: list[Consumer] = []
+        """What the newest start has made. One that ends later than the next one begins has a list of its own."""
 
     def subscribe(
         self, topics: Any = (), pattern: Any = None, listener: object = None
@@ -106,6 +107,6 @@ class AIOPartitions(KafkasCalls):
 
     @property
     def _consumer(self) -> Consumer:
-        if self._made is None:
+        if not self._made:
             raise IllegalStateError("the consumer is not started: await start() first")
-        return self._made
+        return self._made[0]

@@ -432,7 +432,7 @@ def test_a_stop_of_a_consumer_that_is_cancelled_leaves_the_group(slow, reads):
         await asyncio.sleep(0.01)
         await cancelled(stop)
         gate.set()
-        await until(lambda: consumer._made._closed)
+        await until(lambda: consumer.client._closed)
 
     asyncio.run(asyncio.wait_for(main(), 30))
     assert not Admin(slow.log).describe_group("g").members
@@ -598,6 +598,33 @@ def test_a_start_of_a_consumer_that_was_cancelled_leaves_none_open(slow, monkeyp
         assert await asyncio.to_thread(closed.wait, 30)
 
     asyncio.run(main())
+
+
+def test_a_start_that_ends_late_does_not_touch_the_consumer_of_the_next_one(slow):
+    begun, gate, closed = (threading.Event() for _ in range(3))
+
+    class Held(AIOConsumer):
+        def _make_consumer(self):
+            made = super()._make_consumer()
+            if not begun.is_set():
+                begun.set()
+                assert gate.wait(30)
+                close, made.close = made.close, lambda: (close(), closed.set())
+            return made
+
+    async def main():
+        consumer = Held(slow.log)
+        starting = asyncio.create_task(consumer.start())
+        assert await asyncio.to_thread(begun.wait, 30)
+        await cancelled(starting)
+        async with consumer:
+            client = consumer.client
+            gate.set()
+            assert await asyncio.to_thread(closed.wait, 30)
+            assert consumer.client is client
+            return await consumer.topics()
+
+    assert asyncio.run(main()) == {"t"}
 
 
 def test_a_relative_path_is_that_of_the_constructor(tmp_path, monkeypatch):
