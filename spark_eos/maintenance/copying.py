@@ -141,8 +141,8 @@ def copy_log(
     summary = verify(target if keys is None else keys.around(target), found, quick=quick, progress=progress)
     if summary.found[Verdict.UNREAD] and not summary.found[Verdict.WRONG]:
         raise StorePermissionError(
-            f"all is copied to {target.url}, and not all could be read to check it: give all keys in encryption.keys, "
-            "and begin again: what is copied already is taken"
+            f"all is copied to {target.url}, and not all could be read to check it, see above: give what is missing "
+            "(keys in encryption.keys, or the right to read) and begin again; what is copied already is taken"
         )
     if not summary.is_sound:
         if not is_there(target, MARK):

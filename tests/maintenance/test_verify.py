@@ -668,6 +668,12 @@ def test_a_file_of_many_batches_is_told_once(store):
         files = writer.finish()
     log.commit(lambda _: (AppendBatches(NO_PRODUCER, (("many", topic.topic_id),), files),))
     assert look(store)[1].files == 1
+
+    def deny(operation, at):
+        if (operation, at) == ("read", files[0].file.name):
+            raise StorePermissionError(f"{at}: cannot read")
+
+    assert [verdict for verdict, *_ in look(Watched(store, deny))[0]] == [Verdict.UNREAD]
     store.delete(files[0].file.name)
     assert "many-0, offset 0" in only(store)[2]
 

@@ -407,16 +407,13 @@ def test_a_micro_batch_whose_write_still_runs_is_not_committed(runs, bench):
     def write(pool):
         frame = runs.frame(0, "late", app=slow)
         with runs.transaction(frame, 0) as transaction:
-            writings.append(pool.submit(transaction.write, frame, "late"))
-            assert slow.staged.wait(60)
+            writings.append(written_in_a_thread(transaction, slow, pool, frame))
 
     writings = []
     with ThreadPoolExecutor(1) as pool:
         with pytest.raises(IllegalStateError, match="still run in other threads"):
             write(pool)
-        slow.goes_on.set()
-        with pytest.raises(IllegalStateError, match="ended before this write"):
-            writings[0].result(60)
+        refused_late(slow, writings)
     assert bench.files("late") == set()
     assert not bench.state.queries
     frame = runs.frame(0, "a")
@@ -597,10 +594,17 @@ class Slow:
         return made
 
 
-def written_in_a_thread(transaction, slow, pool):
-    writing = pool.submit(transaction.write, Frame(slow, ["late"], [0], {}), "late")
+def written_in_a_thread(transaction, slow, pool, frame=None):
+    writing = pool.submit(transaction.write, frame or Frame(slow, ["late"], [0], {}), "late")
     assert slow.staged.wait(60)
     return writing
+
+
+def refused_late(slow, writings):
+    """The transaction has ended, and now the write comes to its end."""
+    slow.goes_on.set()
+    with pytest.raises(IllegalStateError, match="ended before this write"):
+        writings[0].result(60)
 
 
 def test_a_write_that_still_runs_at_the_end_commits_nothing(bench):
@@ -616,9 +620,7 @@ def test_a_write_that_still_runs_at_the_end_commits_nothing(bench):
         with pytest.raises(IllegalStateError, match=r"1 write\(\) of this transaction still run"):
             write(pool)
         assert bench.files("out") == set()
-        slow.goes_on.set()
-        with pytest.raises(IllegalStateError, match="ended before this write"):
-            writings[0].result(60)
+        refused_late(slow, writings)
     assert (bench.values("out"), bench.values("late")) == ([], [])
     assert bench.files("late") == set()
     assert actions(bench, SetAppVersion) == {}
@@ -640,9 +642,7 @@ def test_a_write_that_still_runs_after_an_error_leaves_nothing(bench):
     with ThreadPoolExecutor(1) as pool:
         with pytest.raises(RuntimeError, match="half of it is staged"):
             fail(pool)
-        slow.goes_on.set()
-        with pytest.raises(IllegalStateError, match="ended before this write"):
-            writings[0].result(60)
+        refused_late(slow, writings)
     assert bench.values("late") == []
     assert bench.files("late") == set()
 

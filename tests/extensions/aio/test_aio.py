@@ -627,6 +627,26 @@ def test_a_start_that_ends_late_does_not_touch_the_consumer_of_the_next_one(slow
     assert asyncio.run(main()) == {"t"}
 
 
+def test_a_stop_that_ends_late_does_not_close_the_consumer_of_the_next_start(slow):
+    gate, closed = threading.Event(), threading.Event()
+
+    async def main():
+        consumer = AIOConsumer(slow.log)
+        await consumer.start()
+        old = consumer.client
+        close, old.close = old.close, lambda: (gate.wait(30), close(), closed.set())
+        stopping = asyncio.create_task(consumer.stop())
+        await asyncio.sleep(0)
+        await cancelled(stopping)
+        async with consumer:
+            gate.set()
+            assert await asyncio.to_thread(closed.wait, 30)
+            assert consumer.client is not old
+            return await consumer.topics()
+
+    assert asyncio.run(main()) == {"t"}
+
+
 def test_a_relative_path_is_that_of_the_constructor(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with Producer("log") as producer:

@@ -114,9 +114,27 @@ def test_a_copy_that_cannot_be_read_for_want_of_a_key_goes_on_with_it(inner: Mem
             return b"2" * 32 if key_id == "two" else None
 
     target = MemoryStore()
-    with pytest.raises(StorePermissionError, match=r"all is copied.*give all keys"):
+    with pytest.raises(StorePermissionError, match=r"all is copied.*give what is missing .keys"):
         copy_log(EncryptedStore(inner, OtherKeys(), "two"), target, print)
     assert copy_log(keyed(inner), target, print).verified.is_sound
+
+
+def test_a_copy_that_is_damaged_and_cannot_be_read_whole_is_damaged(inner: MemoryStore) -> None:
+    from spark_eos.extensions.encryption.store import EncryptedStore
+
+    class BothKeys:
+        def __init__(self, *known: str) -> None:
+            self.known = known
+
+        def key(self, key_id: str) -> bytes | None:
+            return {"one": b"1" * 32, "two": b"2" * 32}[key_id] if key_id in self.known else None
+
+    with Producer(Log.open(EncryptedStore(inner, BothKeys("one", "two"), "two"))) as producer:
+        producer.send("t", b"value", partition=0).result()
+    newest = max(info.name for info in inner.list("data/"))
+    inner.overwrite(newest, bytes(inner.read(newest))[:-1] + b"x")
+    with pytest.raises(CorruptRecordError, match="not sound"):
+        copy_log(EncryptedStore(inner, BothKeys("two"), "two"), MemoryStore(), print)
 
 
 def test_a_file_of_another_length_is_refused(inner: MemoryStore, given: Store) -> None:

@@ -20,7 +20,7 @@ def _browser_and_loop():
 
 @pytest.fixture(scope="module")
 def browser(_browser_and_loop):
-    """One that is begun anew for each module takes 3 s; a loop that runs is in the way of other modules' tests."""
+    """To start one takes 3 s. Its event loop counts as running for these modules alone: others run their own."""
     made, loop = _browser_and_loop
     asyncio._set_running_loop(loop)
     yield made

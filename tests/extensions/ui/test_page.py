@@ -12,6 +12,7 @@ import time
 import warnings
 from contextlib import ExitStack, suppress
 from decimal import Decimal
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -25,10 +26,11 @@ from spark_eos.errors import (
 )
 from spark_eos.extensions.ui.answers import settings
 from spark_eos.extensions.ui.app import create_app
-from spark_eos.extensions.ui.areas import groups, storage
+from spark_eos.extensions.ui.areas import groups, health, storage
 from spark_eos.extensions.ui.areas.health import job_of
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.security import COOKIE, Access
+from spark_eos.maintenance.verify.report import FindingCollector, Verdict
 from spark_eos.protocol.actions import JoinGroup
 from spark_eos.protocol.rules.notes import SOUND, VERIFY, note_actions
 from spark_eos.serving.address import url_of
@@ -466,6 +468,27 @@ def test_records_around_a_damaged_batch(tmp_path):
         assert "(t-0, offset 2)" in named
         assert answer["done"]
     assert damaged.name in ask(page, "record", topic="t", partition=0, offset=2).json()["error"]
+
+
+def test_findings_come_in_the_order_of_what_they_mean(monkeypatch):
+    told = []
+
+    def check(_store, found, **_options):
+        notes = FindingCollector(found)
+        for number in range(health._FINDINGS):
+            notes.add(Verdict.NOTE, f"note {number}", "is there")
+        notes.unread("closed", "has no key")
+        notes.wrong("damaged", "is damaged", "put it back")
+        return notes.summary
+
+    def tell(*, findings):
+        told.append(findings)
+
+    monkeypatch.setattr(health, "verify", check)
+    job = SimpleNamespace(arguments={"quick": False}, at=None, tell=tell)
+    assert not health._verify(SimpleNamespace(store=None), job)["sound"]
+    assert [one["name"] for one in told[-1][:3]] == ["damaged", "closed", "note 0"]
+    assert len(told[-1]) == health._FINDINGS
 
 
 def test_history_and_health(page, follower):
