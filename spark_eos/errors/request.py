@@ -97,9 +97,10 @@ class GroupNotEmptyError(InvalidRequestError):
 
 
 class OffsetOutOfRangeError(InvalidRequestError):
-    """The offset lies before the start or after the end of its partition.
+    """The offset lies before the start or after the end of its partition, or behind an open transaction.
 
-    Seek to another one. Code: ``OFFSET_OUT_OF_RANGE``.
+    Seek to another one. What lies behind an open transaction is deleted or replaced when it has
+    ended. Code: ``OFFSET_OUT_OF_RANGE``.
     """
 
 

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from spark_eos.errors import InvalidRequestError, InvalidTxnStateError, ProducerFencedError
+from spark_eos.errors import (
+    InvalidRequestError,
+    InvalidTxnStateError,
+    OffsetOutOfRangeError,
+    ProducerFencedError,
+)
 from spark_eos.protocol.actions import (
+    TO_THE_END,
     AdvanceLogStart,
     AlterLog,
     CommitOffsets,
@@ -158,10 +164,11 @@ def test_nothing_of_it_expires(log):
 
 def test_retention_stops_before_it(log):
     prepared(log)
-    log.do(AdvanceLogStart((log.at(-1),)))
+    for offset in (1, TO_THE_END):
+        with pytest.raises(OffsetOutOfRangeError):
+            log.do(AdvanceLogStart((log.at(offset),)))
+    log.do(AdvanceLogStart((log.at(0),)))
     assert log.partition().start == 0
-    with pytest.raises(InvalidRequestError):
-        log.do(AdvanceLogStart((log.at(1),)))
 
 
 def test_it_ends_without_a_topic_that_was_deleted(log):

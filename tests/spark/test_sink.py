@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from spark_eos.errors import CheckpointMismatchError
+from spark_eos import Producer
+from spark_eos.errors import CheckpointMismatchError, OffsetOutOfRangeError, ProducerFencedError
+from spark_eos.log.clock import SYSTEM
 
 
 def test_rows_are_in_the_order_of_their_tasks(bench, driver):
@@ -31,3 +35,27 @@ def test_complete_mode_replaces_what_the_topic_has(bench, driver, guarantee):
     query.run(0, "a", "b")
     query.run(1, "c")
     assert bench.values("out") == ["c"]
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_complete_mode_does_not_replace_what_lies_behind_an_open_transaction(
+    bench, driver, guarantee, monkeypatch
+):
+    """Log starts do not pass it: the result before would stay, and be read again when the transaction is over."""
+    query = driver(overwrite=True, processing_guarantee=guarantee)
+    query.run(0, "a", "b")
+    other = Producer(bench.url, {"transactional.id": "other", "transaction.timeout.ms": 60_000})
+    other.init_transactions()
+    other.begin_transaction()
+    other.send("out", b"open")
+    other.flush()
+    messages, files = query.stage("c"), bench.files("out")
+    with pytest.raises(OffsetOutOfRangeError, match="transaction 'other' is open since offset"):
+        query.commit(messages, 1)
+    assert len(bench.files("out")) == len(files) - 1
+    # It has timed out, and nothing else has noticed that.
+    monkeypatch.setattr(type(SYSTEM), "monotonic", lambda _clock: time.monotonic() + 61)
+    query.run(1, "c")
+    assert bench.values("out") == ["c"]
+    with pytest.raises(ProducerFencedError):
+        other.close()

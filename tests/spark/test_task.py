@@ -12,7 +12,13 @@ import pytest
 
 from spark_eos.clients.admin import Admin
 from spark_eos.clients.producer.producer import Producer
-from spark_eos.errors import ConfigError, InvalidRecordError, SerializationError, StoreFullError
+from spark_eos.errors import (
+    ConfigError,
+    InvalidRecordError,
+    OffsetOutOfRangeError,
+    SerializationError,
+    StoreFullError,
+)
 from spark_eos.log.data.task_io import stage_rows
 from spark_eos.log.log import Log
 from spark_eos.protocol.types import TopicPartition
@@ -159,15 +165,34 @@ def test_topics_that_rows_name_are_created_with_the_settings_of_the_options(benc
         TaskWriter(parse_sink(given, streaming=False), SmallBuffers(bench.log, 1), None).write([rows])
 
 
-def test_an_overwrite_leaves_nothing_behind_a_transaction_that_has_timed_out():
+@pytest.fixture
+def held_log():
+    """A log whose topic t has an open transaction at offset 0, and a committed record behind it."""
     log = created(MemoryStore())
-    dead = Producer(log, {"transactional.id": "dead", "transaction.timeout.ms": 1000})
+    dead = Producer(log, {"transactional.id": "dead", "transaction.timeout.ms": 60_000})
     dead.init_transactions()
     dead.begin_transaction()
     dead.send("t", b"x")
     dead.flush()
     log.expire_overdue()
+    with Producer(log) as other:
+        other.send("t", b"old")
+    return log
+
+
+def test_an_overwrite_leaves_nothing_behind_a_transaction_that_has_timed_out(held_log):
+    log = held_log
     log.clock.now += 3600
     BatchJob((), (), ("t",)).commit(log)
     (partition,) = (one for one in log.state.partitions.values() if one.end)
-    assert partition.start == partition.end == 2
+    assert partition.start == partition.end == 3
+
+
+def test_nothing_is_overwritten_while_a_transaction_is_open(held_log):
+    before = held_log.state.partitions
+    with pytest.raises(
+        OffsetOutOfRangeError,
+        match="records of topic 't' cannot be replaced: in partition 0 transaction 'dead' is open since offset 0",
+    ):
+        BatchJob((), (), ("t",)).commit(held_log)
+    assert held_log.follow().partitions == before

@@ -35,7 +35,7 @@ class BatchJob:
     def commit(self, log: Log) -> None:
         """Make all rows visible at once; if the version is in the log already, delete what was staged for it."""
         if self.overwritten:
-            log.end_overdue()  # An open transaction stays whole: nothing is removed from there on.
+            log.end_overdue()  # Nothing is replaced while a transaction is open.
         with deleting_rejected_files(log, self.topics, self.files):
             committed = log.commit(self.propose, writer="spark batch")
         if not committed.results and self.files:

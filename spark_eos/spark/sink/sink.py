@@ -55,6 +55,8 @@ class EosLogStreamWriter(DataSourceStreamArrowWriter):
             max_age_s=math.inf,
             maintenance=self._options.auto_maintenance_enable,
         )
+        if self._overwrite:
+            log.end_overdue()  # Nothing is replaced while a transaction is open.
         with deleting_rejected_files(log, topics, files):
             if self._options.processing_guarantee == "at_least_once":
                 committed = log.commit(

@@ -174,7 +174,7 @@ class MicroBatchTransaction(FrameTransaction):
             self._batch.write.format("noop").mode("overwrite").save()
         log = self._log()
         if self._overwritten:
-            log.end_overdue()  # An open transaction stays whole: nothing is removed from there on.
+            log.end_overdue()  # Nothing is replaced while a transaction is open.
         reads = tuple(read for message in self._messages for read in message.reads)
         with deleting_rejected_files(log, topics, files):
             batch = QueryBatch(self._query.query_id, self._query.run_id, self._batch_id, reads).micro_batch(
