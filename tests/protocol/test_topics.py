@@ -14,6 +14,7 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
 )
 from spark_eos.protocol.actions import (
+    TO_THE_END,
     AdvanceLogStart,
     AlterTopic,
     CommitOffsets,
@@ -211,7 +212,9 @@ def test_log_start_stays_below_an_open_transaction(log):
     log.append(log.next(log.init()), (0, 5))
     with pytest.raises(OffsetOutOfRangeError, match="last stable offset is 5"):
         log.do(AdvanceLogStart((log.at(6),)))
-    log.do(AdvanceLogStart((log.at(-1),)))
+    with pytest.raises(OffsetOutOfRangeError, match="transaction 'tx' is open since offset 5"):
+        log.do(AdvanceLogStart((log.at(TO_THE_END),)))
+    log.do(AdvanceLogStart((log.at(5),)))
     assert log.partition().start == 5
 
 
