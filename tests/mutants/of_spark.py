@@ -115,6 +115,14 @@ MUTANTS = (
         "a zombie fences the successor that has finished its batch",
         _OF_SINK,
     ),
+    Mutant(
+        "complete-mode-ends-nothing-overdue",
+        _SINK,
+        "            log.end_overdue()  # Nothing is replaced while a transaction is open.\n",
+        "            pass\n",
+        "a producer that died in a transaction stops every query in complete mode on its topic",
+        _OF_SINKS_COMMIT,
+    ),
     # -- tasks ------------------------------------------------------------------------------------------
     Mutant(
         "committed-files-deleted",

@@ -55,6 +55,14 @@ MUTANTS = (
         _OF_TOPICS,
     ),
     Mutant(
+        "overwritten-behind-an-open-transaction",
+        _STARTS,
+        "target.offset == TO_THE_END and partition.open",
+        "False",
+        "what a write was to replace comes back when another writer's transaction ends",
+        _OF_TOPICS,
+    ),
+    Mutant(
         "log-start-goes-back",
         _STARTS,
         "        if start > partition.start:",
