@@ -27,7 +27,7 @@ from spark_eos.log.topics import (
 )
 from spark_eos.protocol.actions import Action, AdvanceLogStart, DeleteTopic
 from spark_eos.protocol.state import State
-from spark_eos.protocol.types import OffsetAndMetadata, TopicPartition
+from spark_eos.protocol.types import OffsetAndMetadata, PartitionOffset, TopicPartition
 
 
 class TopicAdmin(AdminBase):
@@ -254,10 +254,22 @@ class TopicAdmin(AdminBase):
             An offset lies after the last stable one.
         """
         log = self._log()
-        action = AdvanceLogStart(places(log, offsets))
+        wanted = places(log, offsets)
         log.end_overdue()  # Only stable records can go.
-        state = log.commit(lambda _state: (action,), writer=WRITER).state
+        state = log.commit(
+            lambda state: (AdvanceLogStart(tuple(_stable(state, place) for place in wanted)),), writer=WRITER
+        ).state
         return {TopicPartition(*at): partition_of(state, TopicPartition(*at)).start for at in offsets}
+
+
+def _stable(state: State, place: PartitionOffset) -> PartitionOffset:
+    """The place; for Kafka's -1 the last stable offset."""
+    partition = state.partitions.get((place.topic_id, place.partition))
+    return (
+        place
+        if partition is None or place.offset != -1
+        else place._replace(offset=partition.last_stable_offset)
+    )
 
 
 def _types(columns: Mapping[str, pa.DataType | str] | None) -> dict[str, pa.DataType]:
