@@ -206,7 +206,7 @@ def everything_in(store):
 
 def executions(spark):
     """What the SQL page of the Spark UI shows, by the execution's id; what other tests did in this session too."""
-    spark._jsc.sc().listenerBus().waitUntilEmpty()
+    spark._jsc.sc().listenerBus().waitUntilEmpty(600_000)
     listed = spark._jsparkSession.sharedState().statusStore().executionsList()
     return {shown.executionId(): shown for shown in map(listed.apply, range(listed.size()))}
 

@@ -41,7 +41,7 @@ def copied(spark, tmp_path_factory):
     spark.streams.addListener(listener)
     try:
         query = streams.copy({"topics": "src,other", "maxOffsetsPerTrigger": 15})
-        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(600_000)
     finally:
         spark.streams.removeListener(listener)
     return bench, query, listener, told
