@@ -157,7 +157,7 @@ def test_it_is_served_to_prometheus(log):
         assert found["eoslog_up", ("log", log)] == 1
         assert found["eoslog_log_entries_total", ("log", log)] == Log.open(log).state.seq + 1
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 128 + signal.SIGTERM
+        assert process.wait(60) == 128 + signal.SIGTERM
         assert "stopped by SIGTERM" in process.stderr.read()
 
 
@@ -230,7 +230,7 @@ def test_it_is_sent_to_opentelemetry(log, receiver):
             assert time.monotonic() < end
             assert receiver.arrived.acquire(timeout=60)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 128 + signal.SIGTERM
+        assert process.wait(60) == 128 + signal.SIGTERM
     path, content_type, last = receiver.requests[-1]
     assert (path, content_type) == ("/v1/metrics", "application/x-protobuf")
     (resource,) = last.resource_metrics

@@ -353,7 +353,7 @@ def test_the_broker_is_killed_and_comes_back(broker, url, topic):
         wait(lambda: rows_in(url, topic) == 200 or process.poll() is not None)
         assert process.poll() is None
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 128 + signal.SIGTERM
+        assert process.wait(60) == 128 + signal.SIGTERM
     assert check(in_kafka(broker.address, topic), url, "m", topic) == 200
 
 

@@ -196,7 +196,7 @@ def test_transactions_stay_whole_while_others_are_open(broker, url, topic):
         written = rows_in_log(url, topic)
         wait(lambda: rows_in_kafka(broker, topic) == written or process.poll() is not None)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 128 + signal.SIGTERM
+        assert process.wait(60) == 128 + signal.SIGTERM
     assert check(broker, url, topic) > 20
     check_whole(url, broker, topic)
     assert len(cuts(broker, topic, topic, partitions=2)) > 3
@@ -383,7 +383,7 @@ def test_the_broker_is_killed_and_comes_back(broker, url, topic):
         wait(lambda: rows_in_kafka(broker, topic) == 210 or process.poll() is not None, 300)
         assert process.poll() is None, process.stderr.read()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 128 + signal.SIGTERM
+        assert process.wait(60) == 128 + signal.SIGTERM
     assert check(broker, url, topic) == 210
 
 
