@@ -58,6 +58,8 @@ def test_topics(admin):
     assert admin.list_topics() == ["a"]
     with pytest.raises(UnknownTopicOrPartitionError):
         admin.describe_topic("t")
+    admin.delete_topics(["a", "a"])
+    assert admin.list_topics() == []
 
 
 @pytest.mark.parametrize("validate_only", [False, True])

@@ -129,6 +129,9 @@ def test_lag_ends_at_the_last_stable_offset(log, admin):
         producer.send("t", "behind", partition=0)
     (part,) = admin.describe_group("g").partitions
     assert (part.end, part.lag) == (10, 1), "past it, uncommitted records are read"
+    admin.alter_group_offsets("g", {T0: 99})
+    (part,) = admin.describe_group("g").partitions
+    assert part.lag == 0
 
 
 def test_deleting_a_group(log, admin):

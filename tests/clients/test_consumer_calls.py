@@ -317,6 +317,18 @@ def test_close_without_a_commit(log):
         assert (T0 in Admin(log).list_group_offsets("g")) == autocommit
 
 
+def test_a_topic_that_is_gone_keeps_no_other_position_from_being_committed(log):
+    fill(log, b"0")
+    Admin(log).create_topic("gone")
+    with Producer(log) as producer:
+        producer.send("gone", b"0")
+    consumer = reader(log, T0, TopicPartition("gone", 0), group_id="g")
+    assert len(consumer.poll()) == 2
+    Admin(log).delete_topic("gone")
+    consumer.close()
+    assert Admin(log).list_group_offsets("g")[T0].offset == 1
+
+
 # -- One thread ----------------------------------------------------------------------------------------------
 
 

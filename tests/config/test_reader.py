@@ -95,9 +95,11 @@ def test_an_error_names_option_value_and_what_is_allowed(name, given, wanted):
     assert str(caught.value) == f"test setting {name}={given!r}: expected {wanted}"
 
 
-def test_a_secret_is_not_shown():
+@pytest.mark.parametrize("given", ["hush", 2**63])
+def test_a_secret_is_not_shown(given):
+    """Nor by what there is to say about its value."""
     with pytest.raises(ConfigError, match=r"^test setting secret=\*\*\*: expected a whole number from 0 up$"):
-        OptionReader(TABLE, {"secret": "hush"})
+        OptionReader(TABLE, {"secret": given})
 
 
 @pytest.mark.parametrize("name", ["on", "number", "name", "place"])
@@ -122,6 +124,7 @@ def test_what_is_stored_is_the_text_that_was_given_without_the_space_around_it()
         "--7",
         "-2",
         "7 0",
+        "7_0",
         "1e3",
         "7.0",
         "\N{ARABIC-INDIC DIGIT SEVEN}",

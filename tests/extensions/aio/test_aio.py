@@ -544,6 +544,44 @@ def test_a_start_that_failed_is_made_again(slow):
     assert slow.values() == [b"0"]
 
 
+def test_a_block_that_is_cancelled_twice_is_aborted(slow):
+    """The second time while its abort waits for the call before."""
+
+    async def main():
+        async with AIOProducer(slow.log, transactional_id="t") as producer:
+
+            async def block():
+                async with producer.transaction():
+                    await producer.send("t", b"0")
+                    await producer.flush()
+
+            slow.hold()
+            task = asyncio.create_task(block())
+            await slow.held()
+            task.cancel()
+            await asyncio.sleep(0.05)  # It has asked for the abort.
+            await cancelled(task)
+            slow.gate.set()
+            await producer.begin_transaction()
+
+    asyncio.run(main())
+
+
+def test_a_record_that_is_durable_after_the_end_of_the_loop(slow, caplog):
+    async def main():
+        producer = AIOProducer(slow.log)
+        await producer.start()
+        slow.hold()
+        await producer.send("t", b"0")
+        return producer
+
+    producer = asyncio.run(main())
+    slow.gate.set()
+    producer.client.close()
+    assert slow.values() == [b"0"]
+    assert caplog.messages == []
+
+
 def test_a_start_that_was_cancelled_is_made_again(slow):
     """It had taken the id over, which is done once."""
 

@@ -415,17 +415,19 @@ def test_a_follower_of_a_fenced_decider_is_ended_at_once(world):
         assert not Log.open(url).state.open_transactions
 
 
-def test_after_an_abort_the_next_transaction_names_its_followers_itself(world):
-    """The reply to the request that named those of the one before was lost."""
-    orders, payments = world.log("orders", Lossy), world.log("payments")
-    group = MultiLogProducer(*(Producer(log, {"transactional.id": "shop"}) for log in (orders, payments)))
+@pytest.mark.parametrize("doubtful", [0, 1], ids=["the decider", "a follower"])
+def test_after_an_abort_the_next_transaction_names_its_followers_itself(world, doubtful):
+    """The reply to the request that named those of the one before was lost, or that of a follower that prepared it."""
+    logs = [world.log(name, Lossy) for name in world.urls]
+    group = MultiLogProducer(*(Producer(log, {"transactional.id": "shop"}) for log in logs))
     group.init_transactions()
     group.begin_transaction()
     send(group, "a")
-    orders.store.refuses = ("none",)
+    store = logs[doubtful].store
+    store.refuses = ("none",)
     with pytest.raises(CommitOutcomeUnknownError):
         group.commit_transaction()
-    orders.store.refuses = ()
+    store.refuses = ()
     group.abort_transaction()
     with group.transaction():
         send(group, "b")

@@ -157,6 +157,12 @@ def test_a_topic_takes_the_newest_schema_of_its_subject(registry):
     )
     config = admin.describe_topic("orders").config
     assert (json.loads(config["value.schema"]), config["value.schema.id"]) == (WIDER, str(number))
+    newer = registry.add(
+        "orders-value", of("Number", [*WIDER["fields"], {"name": "x", "type": "int", "default": 0}])
+    )
+    again = {"value.format": "avro-confluent", "value.schema": None, "value.schema.id": None}
+    admin.alter_topic("orders", config=again)
+    assert admin.describe_topic("orders").config["value.schema.id"] == str(newer)
     with pytest.raises(ConfigError, match=r"has no subject 'others-value': give value.schema"):
         admin.create_topic(
             "others", config={"value.format": "avro-confluent", "schema.registry.url": registry.url}
