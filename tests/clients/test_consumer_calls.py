@@ -435,6 +435,9 @@ def test_metrics(log):
     fill(log, b"6", b"7")
     fill(log, b"8", partition=1)
     assert consumer.metrics()["consumer-fetch-manager-metrics"]["records-lag-max"] == 2
+    Admin(log).delete_topic("t")
+    Admin(log).create_topic("t", 1)
+    assert "consumer-fetch-manager-metrics.t-0" not in consumer.metrics(), "that is another topic"
 
 
 def test_a_consumer_that_reads_nothing_does_not_wait_for_it(log):

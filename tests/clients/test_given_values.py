@@ -19,6 +19,7 @@ from spark_eos import (
     Producer,
     TopicPartition,
 )
+from spark_eos.clients.validation import check_headers
 from spark_eos.errors import (
     ConfigError,
     EosLogError,
@@ -28,6 +29,7 @@ from spark_eos.errors import (
     RecordTooLargeError,
 )
 from spark_eos.log.data import writer
+from spark_eos.log.data.arrow import bytes_of_rows
 from spark_eos.log.log import Log
 from spark_eos.storage.memory import MemoryStore
 
@@ -349,6 +351,12 @@ def test_headers_that_are_no_list(log, serializer, wrong, says):
 
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def test_headers_are_as_large_in_a_record_as_in_a_row():
+    headers = [("a", b"1"), ("\N{SNOWMAN}", None), ("", b"")]
+    row = pa.array([[{"key": name, "value": value} for name, value in headers]], HEADERS)
+    assert check_headers(headers) == bytes_of_rows(row)[0]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from datetime import datetime, timedelta, timezone
 
 import numpy as np
@@ -22,7 +23,7 @@ from spark_eos.errors import (
     UnknownTopicOrPartitionError,
 )
 from spark_eos.log.data.records import times_damaged
-from spark_eos.log.time_travel import iso
+from spark_eos.log.time_travel import iso, parse_time
 from spark_eos.protocol.actions import TO_THE_END, AdvanceLogStart, AppendBatches, PartitionOffset
 from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage import MemoryStore
@@ -228,6 +229,20 @@ def test_ranges(filled, bounds, keeps):
     assert offsets(read_arrow(filled, "t", **bounds)) == [one for one in ALL if keeps(*one)]
     both = read_arrow(filled, "t", filter=OFFSET != 1, **bounds)
     assert offsets(both) == [one for one in ALL if keeps(*one) and one[1] != 1]
+
+
+def test_a_time_without_a_zone_is_utc_wherever_the_program_runs(filled, monkeypatch):
+    start = START + timedelta(hours=4)
+    wanted = offsets(read_arrow(filled, "t", start=start))
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        naive = start.replace(tzinfo=None)
+        assert offsets(read_arrow(filled, "t", start=naive)) == wanted
+        assert parse_time(naive.isoformat()) == start
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_both_isolation_levels(log):
