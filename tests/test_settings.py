@@ -588,7 +588,7 @@ PRODUCERS = {
     "max.request.size": Effect(record, {"50": RecordTooLargeError, "1000": None}),
     "num.partitions": Effect(partitions_created, {"1": 1, "3": 3}),
     "partitioner.class": Effect(chosen_partition, {f"{__name__}:second": 1, f"{__name__}:third": 2}),
-    "retries": Effect(tries, {"1": StoreUnavailableError, "5": None}),
+    "retries": Effect(tries, {"2": StoreUnavailableError, "3": None}),
     "transaction.timeout.ms": Effect(ended_by_others, {"5000": True, "60000": False}),
     "transaction.two.phase.commit.enable": Effect(prepares, {"true": None, "false": IllegalStateError}),
     "transactional.id": Effect(transactions, {"": IllegalStateError, "app": None}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 
 from spark_eos import Admin, Consumer, Producer
 from spark_eos.cli.command import main
-from spark_eos.cli.console.consume import _Reading
+from spark_eos.cli.console.consume import _place, _Reading
 from spark_eos.cli.console.interrupts import Interrupted, Interrupts
 from spark_eos.cli.console.json_columns import from_json, to_json
 from spark_eos.cli.console.rendering import shown_on_terminal
@@ -59,7 +60,12 @@ def test_what_is_there_is_printed(url, here):
         ),
         (["--formatter-property", "print.value=false", "print.key=true"], b"k\n"),
         (["--property", "line.separator=;"], b"4;"),
-        (["--format", "hex", "--key"], b"6b\t34\n"),
+        (["--format", "hex", "--key", "--headers"], b"h:76\t6b\t34\n"),
+        (["--key", "--property", "key.separator=\\n", "line.separator="], b"k\n4"),
+        (
+            ["--property", "value.deserializer=org.apache.kafka.common.serialization.StringDeserializer"],
+            b"4\n",
+        ),
         (
             ["--json"],
             (
@@ -74,8 +80,33 @@ def test_what_is_printed_of_a_record(url, here, arguments, printed):
 
 
 def test_nulls_and_no_headers(url, here):
-    arguments = ("--partition", "1", "--key", "--headers", "--property", "null.literal=NIL")
-    assert here.consume(url, "t", *arguments) == b"NO_HEADERS\tNIL\tNIL\n"
+    with Producer(url) as producer:
+        producer.send("t", None, headers=[("a", b"1"), ("b", None)], partition=1)
+    arguments = (
+        "--partition",
+        "1",
+        "--key",
+        "--headers",
+        "--property",
+        "null.literal=NIL",
+        "headers.separator=;",
+    )
+    assert here.consume(url, "t", *arguments) == b"NO_HEADERS\tNIL\tNIL\na:1;b:NIL\tNIL\tNIL\n"
+
+
+def test_rows_with_columns_as_text(log_url, here):
+    Admin(log_url).create_topic("t", schema=pa.schema([("id", pa.int64())]))
+    here.produce(log_url, "t", b'{"id": 1, "_timestamp": 5}\n')
+    assert here.consume(log_url, "t", "--timestamp", "--key") == b'CreateTime:5\tnull\t{"id": 1}\n'
+    assert "topic 't' has columns; use --format json" in here.run(
+        "consume", log_url, "t", "--format", "hex", code=1
+    )
+
+
+def test_a_pipe_gets_records_as_they_are(url, here):
+    with Producer(url) as producer:
+        producer.send("t", b"\x1b[31m\x00", partition=1)
+    assert here.consume(url, "t", "--partition", "1", "--offset=-1") == b"\x1b[31m\x00\n"
 
 
 @pytest.mark.parametrize(
@@ -96,6 +127,28 @@ def test_nulls_and_no_headers(url, here):
 )
 def test_where_reading_begins_and_ends(url, here, arguments, printed):
     assert here.consume(url, "t", "--partition", "0", *arguments) == printed
+
+
+def test_it_ends_where_the_log_ended_when_it_began(url, here, monkeypatch):
+    """A writer may go on for ever."""
+    later = [b"%d" % number for number in range(5, 9)]
+
+    def poll(*arguments):
+        if later:
+            with Producer(url) as producer:
+                producer.send("t", later.pop(0), partition=0)
+        return poll_arrow(*arguments)
+
+    poll_arrow = Consumer.poll_arrow
+    monkeypatch.setattr(Consumer, "poll_arrow", poll)
+    here.consume(url, "t", "--partition", "0")
+    assert later == [b"6", b"7", b"8"]
+
+
+def test_only_what_is_followed_begins_at_the_end():
+    assert _place(None, None, from_beginning=False, follow=True) == "latest"
+    for from_beginning, follow in ((True, True), (False, False)):
+        assert _place(None, None, from_beginning=from_beginning, follow=follow) == "earliest"
 
 
 @pytest.mark.parametrize(
@@ -156,6 +209,50 @@ def test_a_group_commits_what_was_printed(url, here, group):
     assert here.consume(url, "t", "--group", "g") == b""
     assert [part.lag for part in Admin(url).describe_group("g").partitions] == [0, 0]
     assert Admin(url).describe_group("g").members == []
+
+
+def test_what_could_not_be_printed_is_not_committed(url, here, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(_Reading, "_print", full)
+    assert "cannot be written" in here.run("consume", url, "t", "--group", "g", code=1)
+    assert Admin(url).list_group_offsets("g") == {}
+
+
+def test_settings_of_the_command_line_win_over_those_of_the_file(url, here, tmp_path):
+    file = tmp_path / "settings"
+    file.write_text("auto.offset.reset=latest\n")
+    given = ("--group", "g", "--command-config", file)
+    assert here.consume(url, "t", *given) == b""
+    assert (
+        len(here.consume(url, "t", *given, "--consumer-property", "auto.offset.reset=earliest").split()) == 6
+    )
+
+
+class Joining:
+    """A consumer that a group gives a partition at its third poll."""
+
+    def __init__(self):
+        self.waits_ms = []
+
+    def subscribe(self, _topics, on_assign):
+        self._on_assign = on_assign
+
+    def poll_arrow(self, wait_ms, _limit):
+        self.waits_ms.append(wait_ms)
+        if len(self.waits_ms) == 3:
+            self._on_assign(self, [])
+        return pa.table({})
+
+
+def test_a_group_is_waited_for(url, capsys):
+    consumer = Joining()
+    reading = _Reading(consumer, Log.open(url).topic("t"), None, is_group=True)
+    reading.begin(None, "earliest")
+    reading.run(Interrupts(), None, None, is_bounded=True)
+    assert consumer.waits_ms == [500, 500, 500]
+    assert capsys.readouterr().err == "eoslog: the other members of the group have all partitions\n"
 
 
 def test_looking_writes_nothing(url, here):
@@ -222,7 +319,7 @@ def test_it_takes_partitions_that_are_new_while_others_give_records(url):
         assert b"new" in [value for table in given for value in table["value"].to_pylist()]
 
 
-@pytest.mark.deep
+@pytest.mark.deep("SIGTERM")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_below_a_library_that_drops_it(monkeypatch, url, number):
     def interrupted(_self, _table):
@@ -332,6 +429,37 @@ def test_a_map_with_a_key_twice_is_no_object(pairs, shown):
     type_ = pa.map_(pa.string(), pa.int64())
     assert to_json(type_)(pairs) == shown
     assert from_json(type_)(shown) == pairs
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "stored"),
+    [
+        (pa.duration("us"), "P1DT1H1M1.5S", 90_061_500_000),
+        (pa.time64("ns"), "13:05:00.25", 47_100_250_000_000),
+    ],
+    ids=str,
+)
+def test_times_as_people_write_them(type_, text, stored):
+    assert from_json(type_)(text) == stored
+
+
+@pytest.mark.parametrize("type_", [pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us")], ids=str)
+def test_times_that_no_calendar_has_are_numbers(type_):
+    assert to_json(type_)(2**31 - 1 if type_ == pa.date32() else 2**63 - 1) > 2**30
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "told"),
+    [
+        (pa.duration("us"), "P999999999D", "is longer than a duration can be"),
+        (pa.map_(pa.string(), pa.int64()), [[None, 1]], "key: expected text, found None"),
+        (pa.binary(), {"base64": "/w==", "more": 1}, r'expected text or \{"base64": "..."\}'),
+    ],
+    ids=str,
+)
+def test_what_is_no_value_of_a_column(type_, value, told):
+    with pytest.raises(ValueError, match=told):
+        from_json(type_)(value)
 
 
 def test_records_do_not_steer_a_terminal():

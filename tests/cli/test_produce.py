@@ -10,6 +10,9 @@ import stat
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -17,6 +20,7 @@ import pytest
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.cli.command import main
 from spark_eos.cli.console import lines
+from spark_eos.cli.console.produce import _input
 from spark_eos.cli.progress import Progress
 from spark_eos.errors import InvalidRecordError
 from spark_eos.log.schemas.type_names import parse_type
@@ -47,7 +51,8 @@ def test_lines_of_standard_input(log_url, here):
     assert told.stdout == b"4 records written to topic t; the topic is new\n"
     assert told.stderr == b""
     assert values(log_url, "t") == [b"one", b"", b"\xff\x00two\r", b"last"]
-    assert here.produce(log_url, "t", b"") == b"0 records written to topic t\n"
+    for topic in ("t", "not-there"):
+        assert here.produce(log_url, topic, b"") == b"0 records written to topic %s\n" % topic.encode()
 
 
 def shell(line):
@@ -65,6 +70,24 @@ def test_an_output_that_is_full(log_url, more):
         b"the topic is new\n"
     )
     assert values(log_url, "t") == [b"a", b"b"]
+
+
+def test_an_output_that_is_full_says_that_the_records_are_in_the_log(log_url, capfd, tmp_path, monkeypatch):
+    (tmp_path / "lines").write_bytes(b"a\nb\n")
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert main(["produce", log_url, "t", "--file", str(tmp_path / "lines")]) == 1
+        assert "No space left on device; 2 records written to topic t" in capfd.readouterr().err
+        monkeypatch.undo()
+        with suppress(OSError):
+            full.close()
+
+
+def test_a_person_is_told_how_the_input_ends(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True, fileno=lambda: 0))
+    with _input(None) as descriptor:
+        assert descriptor == 0
+    assert "Ctrl-D ends the input" in capsys.readouterr().err
 
 
 def test_an_output_that_is_closed(log_url):
@@ -101,7 +124,13 @@ def test_keys_headers_and_null_markers(log_url, here):
         "key.separator=|",
         "ignore.error=true",
     )
-    assert [(one.key, one.value) for one in records(log_url, "u")] == [(b"k", b"v"), (None, b"nokey")]  # fmt: skip
+    assert [(one.key, one.value) for one in records(log_url, "u")] == [(b"k", b"v"), (None, b"nokey")]
+    tolerant = ("--property", "parse.headers=true", "ignore.error=true")
+    here.produce(log_url, "w", b"a:1,b\tvalue\nno headers\n", *tolerant)
+    assert [(one.value, list(one.headers)) for one in records(log_url, "w")] == [
+        (b"value", [("a", b"1"), ("b", None)]),
+        (b"no headers", []),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -122,6 +151,7 @@ def test_a_line_that_cannot_be_read(log_url, here, data, properties, told):
     [
         (["--property", "parse.keys=true"], "did you mean parse.key?"),
         (["--property", "parse.key=yes"], "expected true or false"),
+        (["--property", "value.deserializer=x"], "unknown property 'value.deserializer'"),
         (["--property", "key.separator="], "key.separator cannot be empty"),
         (["--producer-property", "linger"], "is not NAME=VALUE"),
         (["--file", "/none/there"], "cannot be read: No such file or directory"),
@@ -151,7 +181,9 @@ def test_a_partition_and_a_setting(log_url, here):
     Admin(log_url).create_topic("t", 3)
     here.produce(log_url, "t", b"a\nb\n", "--partition", "2", "--producer-property", "compression.type=zstd")
     assert {one.partition for one in records(log_url, "t")} == {2}
-    assert "has no partition 3" in here.produce(log_url, "t", b"a\n", "--partition", "3", code=1)
+    refused = here.produce(log_url, "t", b"a\n", "--partition", "3", code=1)
+    assert "has no partition 3" in refused
+    assert refused.endswith("; no line is in the log [UNKNOWN_TOPIC_OR_PARTITION]\n")
     placed = json.loads(here.produce(log_url, "t", b"c\n", "--partition", "2", "--json"))
     assert placed == {"topic": "t", "partition": 2, "offset": 2, "records": 1}
 
@@ -189,7 +221,8 @@ def wait_for(condition):
 
 
 def test_all_lines_in_one_transaction(log_url, here):
-    here.produce(log_url, "t", b"a\nb\n", "--transactional-id", "me")
+    here.produce(log_url, "t", b"a\n", "--transactional-id", "me")
+    here.produce(log_url, "t", b"b\n", "--producer-property", "transactional.id=me")
     assert values(log_url, "t", isolation_level="read_committed") == [b"a", b"b"]
     error = here.produce(
         log_url, "t", b"c\td\ne", "--transactional-id", "me", "--property", "parse.key=true", code=1
@@ -272,10 +305,13 @@ COLUMNS = {
     "s": ("string", ["snow \u2603 \U0001f600\n\t\x00", ""]),
     "bin": ("binary", ["text", {"base64": "/wA="}]),
     "dt": ("date", ["2026-11-24", "0001-01-01"]),
-    "tm": ("time", ["23:59:59.123456789", "00:00:00"]),
+    "tm": ("time", ["23:59:59.123456789", "00:00:00.25"]),
     "ts": ("timestamp", ["2026-11-24T01:02:03.000004Z", "1969-12-31T23:59:59Z"]),
     "tn": ("timestamp_ntz", ["2026-11-24T01:02:03.500000", "9999-12-31T23:59:59.999999"]),
     "l": ("array<int>", [[1, None, 3], []]),
+    "lt": ("array<timestamp>", [["2026-11-24T01:02:03Z", None], []]),
+    "sd": ("struct<d: date>", [{"d": "2026-11-24"}, {"d": None}]),
+    "md": ("map<date,int>", [[["2026-11-24", 1]], []]),
     "m": ("map<string,bigint>", [{"a": 1, "b": None}, {}]),
     "mt": ("map<int,time>", [[[1, "01:00:00"], [2, None]], []]),
     "st": ("struct<a: int, b: array<binary>>", [{"a": 1, "b": [{"base64": "/w=="}, None]}, {"a": None, "b": None}]),
@@ -357,6 +393,12 @@ def test_a_column_that_allows_no_null(log_url, here):
     )
 
 
+def test_a_column_of_the_name_of_a_place(log_url, here):
+    Admin(log_url).create_topic("t", schema=pa.schema([("partition", pa.int32())]))
+    error = here.produce(log_url, "t", b'{"partition": 7, "_partition": 0}', code=1)
+    assert "line 1: the topic has a column 'partition': give --partition, not _partition" in error
+
+
 def test_records_as_json_come_back_as_they_were(log_url, here):
     Admin(log_url).create_topic("t", 2)
     Admin(log_url).create_topic("copy", 2)
@@ -379,6 +421,8 @@ def test_records_as_json_come_back_as_they_were(log_url, here):
         ('{"headers": {"a": "b"}}', "line 1: headers: expected [[name, value], ...]"),
         ('{"value": {"base64": "%"}}', "line 1: value: "),
         ('{"timestamp": 1.5}', "line 1: timestamp: expected a whole number, found 1.5"),
+        ('{"timestamp": true}', "line 1: timestamp: expected a whole number, found True"),
+        ('{"partition": 2147483648}', "line 1: partition: expected a whole number, found 2147483648"),
     ],
 )
 def test_errors_of_records_as_json(log_url, here, line, told):
@@ -388,7 +432,8 @@ def test_errors_of_records_as_json(log_url, here, line, told):
 def test_long_input_and_output_show_how_far_they_are(log_url, here, monkeypatch):
     shown = []
     monkeypatch.setattr(Progress, "count", lambda _self, what, done, of: shown.append((what, done, of)))
-    here.produce(log_url, "t", b"x" * 1000 + b"\n" + b"y\n" * 800_000)
+    told = here.produce(log_url, "t", b"x" * 1000 + b"\n" + b"y\n" * 800_000, "--json")
+    assert json.loads(told) == {"topic": "t", "partition": 0, "offset": 0, "records": 800_001}
     assert shown[0][0] == "lines sent"
     assert len(shown) > 1
     assert shown[-1] == ("lines sent", 800_001, 0)

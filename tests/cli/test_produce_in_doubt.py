@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.cli.command import main
-from spark_eos.cli.console.intake import TextLines
-from spark_eos.cli.console.interrupts import Interrupted, Interrupts
+from spark_eos.cli.console.intake import TextLines, with_line
+from spark_eos.cli.console.interrupts import Interrupted, Interrupts, interruptible
 from spark_eos.cli.console.produce import _write
 from spark_eos.cli.console.properties import LineFormat
 from spark_eos.cli.console.sending import Sending
@@ -270,6 +271,48 @@ def test_lines_are_counted_once_however_often_it_is_looked(log):
         sending.settle()
     assert sending.count == 2
     assert sending.account() == "lines 1 to 2 are in the log, the others not"
+
+
+def done(result):
+    future = Future()
+    if isinstance(result, Exception):
+        future.set_exception(result)
+    else:
+        future.set_result(result)
+    return future
+
+
+def test_lines_that_came_one_by_one_are_told_together_and_the_first_error_is_raised():
+    sending = Sending(None, "t", None)
+    results = [[], [], InvalidRecordError("first"), InvalidRecordError("second")]
+    sending._waiting.extend(((line, line), done(result)) for line, result in enumerate(results, 1))
+    with pytest.raises(InvalidRecordError, match=r"^line 3: first$"):
+        sending.settle()
+    assert sending.account() == "lines 1 to 2 are in the log, the others not"
+
+
+def test_errors_of_records_alone_name_lines():
+    assert str(with_line(InvalidRecordError("no"), 3, 3)) == "line 3: no"
+    assert str(with_line(InvalidRecordError("no"), 3, 5)) == "lines 3 to 5: no"
+    away = StoreUnavailableError("away")
+    assert with_line(away, 3, 5) is away
+
+
+def test_the_second_signal_ends_the_process_and_later_ones_are_those_of_the_caller():
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    with suppress(Interrupted), interruptible():
+        with suppress(Interrupted):
+            signal.raise_signal(signal.SIGTERM)
+        assert [signal.getsignal(number) for number in numbers] == [signal.SIG_DFL] * 2
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
+def test_a_command_in_another_thread_gets_no_signals():
+    with ThreadPoolExecutor(1) as pool, interruptible():
+        handler = signal.getsignal(signal.SIGINT)
+        pool.submit(interruptible().__enter__).result()
+        assert signal.getsignal(signal.SIGINT) == handler
 
 
 @pytest.mark.parametrize("is_there", [True, False])
