@@ -851,7 +851,11 @@ def test_values_are_bytes_or_text(url, bad):
         ({"compression.lz4.level": 18}, "from 1 to 17"),
         ({"compression.zstd.level": 23}, "from -131072 to 22"),
         ({"delivery.timeout.ms": 1, "linger.ms": 2}, "shorter than linger.ms"),
-        ({"linger.ms": "soon"}, "whole number"),
+        (
+            {"linger.ms": "soon", "delivery.timeout.ms": 1},
+            r"^producer setting linger\.ms='soon': expected a whole number",
+        ),
+        ({"compression.type": "uncompressed"}, "expected auto, none"),
         ({"linger.ms": True}, "whole number"),
         ({"transactional.id": ""}, "transactional.id is empty"),
         ({"partitioner.class": "nowhere:x"}, "nowhere"),

@@ -226,8 +226,10 @@ def test_codecs_that_are_not_there(codec, use):
     assert f"expected auto, none, lz4 or zstd (there is no {codec.lower()} here: use {use})" in text
 
 
-def test_a_partitioner_of_java():
-    name = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
+@pytest.mark.parametrize(
+    "name", ["org.apache.kafka.clients.producer.RoundRobinPartitioner", "io.confluent.FieldPartitioner"]
+)
+def test_a_partitioner_of_java(name):
     text = refused(lambda: parse_sink({"path": "/l", "partitioner.class": name}, streaming=False))
     assert (
         f"partitioner.class={name!r}: expected module:callable (a class of Java cannot be called here" in text
