@@ -835,6 +835,18 @@ def test_values_are_bytes_or_text(url, bad):
 # -- Settings -------------------------------------------------------------------------------------------
 
 
+def test_a_partition_that_only_the_next_topic_of_the_name_has(url):
+    admin = Admin(url)
+    admin.create_topic("t")
+    with transactional(url) as producer:
+        producer.begin_transaction()
+        producer.send("t", b"1")
+        admin.delete_topic("t")
+        admin.create_topic("t", 2)
+        with pytest.raises(UnknownTopicOrPartitionError, match="topic 't' has no partition 1"):
+            producer.send("t", b"2", partition=1)
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [

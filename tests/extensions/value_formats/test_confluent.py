@@ -47,7 +47,8 @@ JSON_SAMPLE = bytes.fromhex("00000000647b226e616d65223a225a6fc3ab222c22616765223
 
 
 @pytest.fixture
-def registry():
+def registry(monkeypatch):
+    monkeypatch.setattr(registries, "_PAUSES_S", (0.0,))
     with RegistryServer() as server:
         yield server
 
@@ -222,9 +223,14 @@ def test_schemas_are_registered_and_looked_up_once(registry):
         other = registry.add("orders-value", of("Number", [{"name": "n", "type": "int"}]))
         for _ in range(3):
             producer.send("orders", b"\x00" + other.to_bytes(4, "big") + b"\x08")
-    before = len(registry.calls)
     consumer = Consumer("memory://registered", {"auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition("orders", 0)])
+    registry.down = 503
+    assert len(consumer.poll()) == 2
+    with pytest.raises(SchemaRegistryError, match="HTTP 503"):
+        consumer.poll()
+    registry.down, before = 0, len(registry.calls)
+    consumer.seek_to_beginning()
     four = {"n": 4.0, "unit": "m"}
     assert [record.value for record in consumer.poll()] == [
         {"n": 1.0, "unit": "m"},
@@ -296,8 +302,7 @@ def test_replies_that_refuse_are_closed(registry, monkeypatch):
         ({"is_cut": True}, "IncompleteRead"),
     ],
 )
-def test_a_reply_that_may_be_another_one_soon(registry, monkeypatch, wrong, reason):
-    monkeypatch.setattr(registries, "_PAUSES_S", (0.0,))
+def test_a_reply_that_may_be_another_one_soon(registry, wrong, reason):
     vars(registry).update(wrong)
     number = registry.add("orders-value", NUMBER)
     with pytest.raises(SchemaRegistryError, match=rf"GET /schemas/ids/{number}: {reason}"):
@@ -338,9 +343,8 @@ def test_a_reader_asks_the_registry_that_it_was_given(registry):
 
 
 @pytest.mark.parametrize("instead", [[1], {"message": "log in"}, "down for repair"])
-def test_a_reply_of_something_else(registry, monkeypatch, instead):
+def test_a_reply_of_something_else(registry, instead):
     """A proxy may answer in place of the registry."""
-    monkeypatch.setattr(registries, "_PAUSES_S", ())
     number, registry.instead = registry.add("orders-value", NUMBER), instead
     found = Registry(registry.url)
     for ask in (
