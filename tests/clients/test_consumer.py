@@ -176,6 +176,7 @@ def test_out_of_range_is_reset(url, admin, caplog, reset, expected):
     fill(url, b"0", b"1", b"2")
     admin.delete_records({T0: 2})
     reader = consumer(url, auto_offset_reset=reset)
+    assert reader.beginning_offsets([T0]) == {T0: 2}
     reader.seek(T0, 0)
     assert read(reader) == expected
     assert (
@@ -274,6 +275,8 @@ def test_offsets_of_an_open_transaction_are_waited_for(url):
     stable = consumer(url, isolation_level="read_committed", **settings)
     with pytest.raises(UnstableOffsetCommitError, match="'g' for t-0"):
         stable.committed([T0])
+    with pytest.raises(UnstableOffsetCommitError):
+        stable.position(T0)
     assert stable.poll() == []
     assert consumer(url, **settings).committed([T0]) == {T0: None}
     log.commit(lambda _state: (EndTransaction(stamp, commit=True),))
@@ -446,6 +449,9 @@ def test_under_read_committed_the_end_is_the_last_stable_offset_and_so_are_times
     dirty = consumer(url)
     assert stable.end_offsets([T0]) == {T0: 2}
     assert dirty.end_offsets([T0]) == {T0: 4}
+    assert stable.highwater(T0) == 4
+    stable.seek(T0, 4)
+    assert stable.metrics()["consumer-fetch-manager-metrics.t-0"] == {"records-lag": 0}
     stable.seek_to_end()
     assert stable.position(T0) == 2
     assert stable.offsets_for_times({T0: 4_000_000_000_000}) == {T0: None}

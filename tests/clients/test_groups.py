@@ -75,6 +75,13 @@ def test_subscribe_and_assign_exclude_each_other(world):
     assert consumer.subscription() == {"t"}
 
 
+def test_members_are_called_after_their_clients(world):
+    for settings, name in (({"client_id": "billing"}, "billing-"), ({}, "consumer-")):
+        member = world.member(**settings)
+        member.poll()
+        assert member_id(member).startswith(name)
+
+
 def test_subscribe_needs_a_group(world):
     with pytest.raises(ConfigError, match=r"subscribe needs.*group\.id"):
         Consumer(world.log).subscribe(["t"])
