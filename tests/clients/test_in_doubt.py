@@ -64,6 +64,23 @@ def test_a_commit_is_not_made_by_an_abort_of_the_same_transaction(producer, log)
         producer.commit_transaction()
 
 
+def test_an_init_whose_outcome_is_lost_is_another_request_the_next_time(log, monkeypatch):
+    request_ids, commit = [], log.commit
+
+    def lost_once(*arguments, request_id, **named):
+        request_ids.append(request_id)
+        if len(request_ids) == 1:
+            raise CommitOutcomeUnknownError("lost", request_id, is_final=True)
+        return commit(*arguments, request_id=request_id, **named)
+
+    producer = Producer(log, {"transactional.id": "app"})
+    monkeypatch.setattr(log, "commit", lost_once)
+    with pytest.raises(CommitOutcomeUnknownError):
+        producer.init_transactions()
+    producer.init_transactions()
+    assert len({*request_ids}) == 2
+
+
 @pytest.fixture
 def in_doubt(store):
     """A producer whose commit has no reply, on a log of its own that retires early."""

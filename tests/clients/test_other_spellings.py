@@ -169,6 +169,8 @@ def test_a_group_is_its_metadata_or_its_id(log):
         for wrong in (5, ("g",), None):
             with pytest.raises(InvalidRequestError, match=r"give consumer\.group_metadata\(\)"):
                 producer.send_offsets_to_transaction({T0: 1}, wrong)
+        with pytest.raises(ConfigError, match="needs the id of a consumer group"):
+            producer.send_offsets_to_transaction({T0: 1}, "")
         producer.send_offsets_to_transaction({T0: 1}, ConsumerGroupMetadata("other"))
         producer.commit_transaction()
     assert Admin(log).list_group_offsets("other")[T0].offset == 1

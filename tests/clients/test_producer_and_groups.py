@@ -93,6 +93,18 @@ def test_offsets_go_with_a_flush_and_are_unstable_until_the_end(url):
         stable.close()
 
 
+def test_offsets_of_several_calls_are_one_commit(url):
+    Admin(url).create_topic("t", 2)
+    offsets = {TopicPartition("t", number): OffsetAndMetadata(number) for number in range(2)}
+    with Producer(url, {"transactional.id": "tx"}) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        for at, offset in offsets.items():
+            producer.send_offsets_to_transaction({at: offset}, "g")
+        producer.commit_transaction()
+    assert Admin(url).list_group_offsets("g") == offsets
+
+
 def test_a_member_that_lost_its_partitions_cannot_commit_in_a_transaction(url):
     log = Log.open_or_create(url)
     log.ensure_topic("t")

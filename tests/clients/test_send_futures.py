@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import copy
 import gc
 import itertools
+import pickle
 import sys
 import threading
 
@@ -13,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
-from spark_eos.clients.producer.futures import Outcome, SendFuture
-from spark_eos.errors import AbortableError, IllegalStateError, RecordTooLargeError
+from spark_eos.clients.producer.futures import Outcome, RecordFuture, SendFuture
+from spark_eos.errors import AbortableError, IllegalStateError, KafkaTimeoutError, RecordTooLargeError
 
 NAMES = (f"memory://send-futures-{number}" for number in itertools.count())
 T0 = TopicPartition("t", 0)
@@ -46,6 +48,21 @@ def transactional(url):
 
 
 # -- The future alone -------------------------------------------------------------------------------------
+
+
+def test_a_time_that_ran_out_before_is_no_wait_that_was_too_short():
+    future = RecordFuture()
+    with pytest.raises(KafkaTimeoutError, match=r"not sent after 0 s: call get again"):
+        future.get(0)
+    future.set_exception(TimeoutError("it came too late"))
+    with pytest.raises(TimeoutError, match="it came too late"):
+        future.get(0)
+
+
+@pytest.mark.parametrize("how", [copy.copy, pickle.dumps])
+def test_a_future_is_neither_copied_nor_pickled(outcome, how):
+    with pytest.raises(IllegalStateError, match=r"take its result\(\) along"):
+        how(SendFuture(outcome, 0))
 
 
 def test_a_future_has_no_state_before_somebody_looks(outcome):

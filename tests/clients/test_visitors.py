@@ -104,6 +104,14 @@ def reset(store):
     return Admin(new(store)).reset_group_offsets("other", ["t"], to_latest=True)[AT]
 
 
+def written(store):
+    with Producer(new(store), {"transactional.id": "other"}) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("other", b"1")
+        producer.commit_transaction()
+
+
 CALLS = {
     "poll": (polled, [b"before"], [b"before", b"behind"]),
     "poll_arrow": (
@@ -124,6 +132,7 @@ CALLS = {
     "maintain": (maintained, [b"before"], [b"before", b"behind"]),
     "delete_records": (lambda store: Admin(new(store)).delete_records({AT: -1})[AT], 1, 4),
     "reset_group_offsets": (reset, 1, 4),
+    "commit_transaction": (written, None, None),
 }
 
 
@@ -131,7 +140,7 @@ CALLS = {
 def test_one_call_is_enough(store, call):
     do, before, after = CALLS[call]
     store.now += TIMEOUT_MS / 1000 - 1
-    if call not in {"delete_records", "reset_group_offsets"}:  # They change something.
+    if call not in {"delete_records", "reset_group_offsets", "commit_transaction"}:  # They change something.
         assert do(store) == before
         assert is_open(store)
     store.now += 1
@@ -181,7 +190,10 @@ def late():
 def test_a_producer_that_is_late_ends_its_own_transaction(late, call):
     """Whether it gets in must not depend on whether another process has looked meanwhile."""
     producer, log = late
-    log.clock.now += TIMEOUT_MS / 1000
+    log.clock.now += TIMEOUT_MS / 2000
+    producer.send("t", b"1", partition=0)
+    producer.flush()  # It is open since the first one.
+    log.clock.now += TIMEOUT_MS / 2000
     producer.send("t", b"2", partition=0)
     producer.send_offsets_to_transaction({AT: 1}, "g")
     with pytest.raises(
@@ -194,7 +206,7 @@ def test_a_producer_that_is_late_ends_its_own_transaction(late, call):
     assert state.offset_of("g", *AT) is None
     assert [one.name for one in log.store.list("data/")] == [
         row.file.name for row in state.partitions[log.topic("t").topic_id, 0].index.scan(0) if row.file
-    ], "the file of the second record is gone"
+    ], "the file of the last record is gone"
     with pytest.raises(ProducerFencedError):
         producer.commit_transaction()
     producer.close()
