@@ -144,6 +144,9 @@ def test_deleting_a_group(log, admin):
     assert admin.list_groups() == []
     with pytest.raises(GroupIdNotFoundError, match="'g'"):
         admin.delete_group("g")
+    admin.alter_group_offsets("left", {T0: 5})
+    admin.delete_topic("t")
+    admin.delete_group("left")  # Nothing is left of it but its name.
 
 
 def test_deleting_offsets(log, admin):
@@ -157,6 +160,8 @@ def test_deleting_offsets(log, admin):
         admin.delete_group_offsets("g", [U0])
     with pytest.raises(UnknownTopicOrPartitionError, match="'none'"):
         admin.delete_group_offsets("g", ["none"])
+    with pytest.raises(UnknownTopicOrPartitionError, match="no partition 2"):
+        admin.delete_group_offsets("g", [TopicPartition("t", 2)])
     with pytest.raises(GroupIdNotFoundError, match="'none'"):
         admin.delete_group_offsets("none", [T0])
 

@@ -156,6 +156,11 @@ def test_hanging_transactions_are_older_than_their_timeout_and_the_given_one(log
     assert quick.start_offsets == {T0: 0}
     admin.abort_transaction_at(T0, quick.start_offsets[T0])
     assert ids(admin.find_hanging_transactions()) == ["patient"]
+    begin(log, "older")
+    log.clock.now += 1
+    begin(log, "patient")  # The smallest producer id, and the youngest transaction.
+    log.clock.now += 16 * 60
+    assert ids(admin.find_hanging_transactions()) == ["older", "patient"]
 
 
 def test_hanging_transactions_of_what_is_not_there(admin):

@@ -162,6 +162,7 @@ def test_an_empty_transaction_has_a_token(log):
     heir.complete_transaction(token)
     heir.complete_transaction(token)
     assert log.follow().producers[0].prepared.committed is True
+    assert Admin(log).describe_transaction("app").prepared == ""
 
 
 def test_flushed_rows_are_in_it(log):

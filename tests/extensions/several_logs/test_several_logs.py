@@ -155,6 +155,7 @@ def test_a_transaction_is_seen_in_both(world):
     assert world.seen("orders") == world.seen("payments") == ["a", "b"]
     decision = world.log("orders").state.producers[0].decision
     assert (decision.number, decision.committed, decision.waiting) == (1, True, ())
+    assert Admin(world.log("orders")).describe_transaction("shop").awaited_logs == []
 
 
 def test_nothing_is_seen_of_one_that_is_aborted(world):
