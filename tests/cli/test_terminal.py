@@ -206,6 +206,13 @@ def test_text_is_the_same_on_a_terminal_and_json_too(url):
     )
 
 
+def test_records_do_not_steer_the_terminal(url):
+    with Producer(url) as producer:
+        producer.send("orders", b"\x1b]0;owned\x07", partition=1)
+    shown, _ = on_terminal("consume", url, "orders", "--partition", "1")
+    assert shown == "\\x1b]0;owned\\x07\n"
+
+
 def test_help_and_wrong_usage(url):
     assert "╭─ Commands ─" in _CONTROL.sub("", on_terminal("--help")[0])
     wrong = _CONTROL.sub("", on_terminal("topics", url, "--jsn", code=2)[0])
