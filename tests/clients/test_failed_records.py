@@ -55,6 +55,30 @@ def test_a_future_that_is_there_can_tell(full):
         producer.close()
 
 
+def test_a_future_of_a_function_that_has_returned_can_tell_no_more(full):
+    """Its frame was kept by the traceback of the error, and the future by the frame: nothing was said."""
+    producer = Producer(full, PATIENT)
+
+    def sent_and_flushed():
+        future = producer.send("t", b"one")
+        producer.flush()
+        return future.done()
+
+    assert sent_and_flushed()
+    with pytest.raises(RecordsFailedError, match="1 record that was sent"):
+        producer.close()
+
+
+def test_a_memory_that_is_full_takes_nothing_from_what_flush_says(full, capsys):
+    """Only at the end of the process nothing but a message is left to say it."""
+    producer = Producer(full, {**PATIENT, "buffer.memory": 1})
+    producer.send("t", b"one")
+    assert capsys.readouterr().err == ""
+    with pytest.raises(RecordsFailedError, match="1 record that was sent"):
+        producer.flush()
+    producer.close()
+
+
 def test_what_is_wrong_is_said_of_rows_that_are_too_many_for_memory_as_well():
     """They are staged while they are taken. The error was "could not be staged; try again", after two minutes."""
 

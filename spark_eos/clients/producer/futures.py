@@ -317,6 +317,8 @@ class Failures:
 
         ``last``: no future will be asked.
         """
+        if self._failures and not last:
+            gc.collect()  # The error of a request leaves frames in a circle, and with them futures of the program.
         with self._lock:
             failures = self._open()
             living: dict[int, set[int]] = {}

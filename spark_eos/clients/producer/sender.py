@@ -258,6 +258,8 @@ class Sender:
                     request.appended = self._send(log, request)
             except EosLogError as error:
                 request.error = error
+                if threading.current_thread() is not self._thread:
+                    _forget_frames(error)
             except Exception as error:
                 # A handler of a signal may raise anything, in the main thread: the program's call raises it, and the
                 # thread, or the next flush, goes on.
@@ -352,3 +354,11 @@ class Sender:
                 batch.discard()
         self.failures.add(error, batch.outcomes())
         batch.fail(error)
+
+
+def _forget_frames(error: BaseException) -> None:
+    """The frames of a traceback keep those of the program that has called, and futures in them that it has dropped."""
+    below: BaseException | None = error
+    while below is not None:
+        below.__traceback__ = None
+        below = below.__cause__ or below.__context__
