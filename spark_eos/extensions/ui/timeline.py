@@ -80,7 +80,10 @@ class TimeLine:
         return [row for row in rows if row is not None]
 
     def _missing_entries(self, first: int, last: int) -> list[int]:
+        """Those that are to be read. To keep them does not drop the others, which are asked for as well."""
         with self._kept_lock:
+            kept = [seq for seq in range(first, last + 1) if seq in self._rows]
+            self._rows.update([(seq, self._rows.pop(seq)) for seq in kept])
             return [seq for seq in range(first, last + 1) if seq not in self._rows]
 
     def _keep(self, seq: int, row: dict[str, Any] | None) -> None:

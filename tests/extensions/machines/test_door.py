@@ -15,7 +15,9 @@ import time
 import weakref
 from asyncio.sslproto import SSLProtocol
 from contextlib import ExitStack, suppress
+from itertools import cycle
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import uvicorn
@@ -24,6 +26,7 @@ from spark_eos.extensions.machines import server
 from spark_eos.extensions.machines.client import HttpsPeer
 from spark_eos.extensions.machines.hint import Hint
 from spark_eos.extensions.machines.server import HttpsHost
+from spark_eos.serving import door
 from spark_eos.serving.door import STRANGER_S, Door, Places, places_for
 from tests.starting import start
 
@@ -88,6 +91,9 @@ def test_peers_have_only_so_many_places_and_leave_them():
     assert places.admit(("127.0.0.1", 3))
     assert entered(places, 0.0, 2)[1] == []  # The same port again: a stranger.
     assert [one.peer[1] for one in places.leave()] == [2]
+    entered(places, 0.0, 2)
+    assert places.admit(("127.0.0.1", 2))
+    assert places.overdue(1000.0) == []
 
 
 @pytest.mark.parametrize("descriptors", [-1, 64, 256, 1024, 1 << 20])
@@ -97,15 +103,51 @@ def test_places_leave_descriptors_for_the_process(descriptors):
     assert descriptors < 0 or 2 * places.strangers + places.peers <= descriptors * 5 / 8
 
 
+def test_a_process_without_a_limit_has_as_many_places_as_one_with_a_high_one():
+    without, many = places_for(-1), places_for(1 << 20)
+    assert (without.strangers, without.peers) == (many.strangers, many.peers)
+
+
+def test_those_that_say_nothing_leave_one_after_the_other(monkeypatch):
+    monkeypatch.setattr(door, "STRANGER_S", 0.05)
+
+    async def run(listening):
+        server = await asyncio.get_running_loop().create_server(asyncio.Protocol, sock=listening)
+        for _ in range(2):
+            with await asyncio.to_thread(socket.create_connection, listening.getsockname(), LONG_S) as one:
+                assert await asyncio.to_thread(one.recv, 1) == b""
+        server.close()
+
+    asyncio.run(run(Door.at(socket.create_server(("127.0.0.1", 0)))))
+
+
+def test_one_that_has_left_itself_is_no_failure():
+    with socket.socket() as left:
+        door.turn_out([left])
+
+
+def test_the_head_of_a_request_is_enough_at_an_application():
+    calls = []
+
+    async def application(scope, receive, send):
+        calls.append((scope["type"], receive, send))
+
+    listening = SimpleNamespace(admit=calls.append)
+    admitting = door.Admitting(application, listening)
+    for scope in ({"type": "lifespan"}, {"type": "http", "client": ["127.0.0.1", 5]}):
+        asyncio.run(admitting(scope, 1, 2))
+    assert calls == [("lifespan", 1, 2), ("127.0.0.1", 5), ("http", 1, 2)]
+
+
 def test_without_descriptors_strangers_leave_and_the_loop_does_not_spin(monkeypatch):
     """asyncio waits after an error of `accept`, and calls it again before that, as often as it may."""
     monkeypatch.setattr(asyncio.constants, "ACCEPT_RETRY_DELAY", 3600)  # A second goes by beside other work.
-    told = []
+    told, again, full = [], [], cycle([errno.EMFILE, errno.ENFILE])
 
     def accept(_):
-        raise OSError(errno.EMFILE, "Too many open files")
+        raise OSError(next(full), "Too many open files")
 
-    async def run(door, ends):
+    async def run(listening, ends):
         loop, was_told = asyncio.get_running_loop(), asyncio.Event()
 
         def note(_, what):
@@ -113,10 +155,13 @@ def test_without_descriptors_strangers_leave_and_the_loop_does_not_spin(monkeypa
             was_told.set()
 
         loop.set_exception_handler(note)
-        server = await loop.create_server(asyncio.Protocol, sock=door, backlog=100)
-        ends.append(await asyncio.to_thread(socket.create_connection, door.getsockname()))
+        server = await loop.create_server(asyncio.Protocol, sock=listening, backlog=100)
+        ends.append(await asyncio.to_thread(socket.create_connection, listening.getsockname()))
         await was_told.wait()
         await asyncio.sleep(0.1)
+        with pytest.raises(OSError, match="Too many open files") as found:
+            listening.accept()
+        again.append(found.type)
         server.close()
 
     monkeypatch.setattr(socket.socket, "accept", accept)
@@ -124,6 +169,7 @@ def test_without_descriptors_strangers_leave_and_the_loop_does_not_spin(monkeypa
     asyncio.run(run(Door.at(socket.create_server(("127.0.0.1", 0))), ends))
     ends[0].close()
     assert told == ["socket.accept() out of system resource"]
+    assert again == [OSError], "asyncio waits again"
 
 
 # -- A real leader ----------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import pytest
 from spark_eos import Producer
 from spark_eos.extensions.metrics.cli import server as metrics_server
 from spark_eos.extensions.metrics.cli.server import MetricsServer
+from spark_eos.serving import door
 from spark_eos.serving.door import Places
 from tests.needing import needs
 from tests.starting import start
@@ -50,6 +51,14 @@ def test_the_oldest_that_asked_nothing_leaves_for_a_new_one(monkeypatch):
         go_on.set()
         for one in (asking, idle[-1]):
             assert one.makefile("rb").read().endswith(b"found")
+    server.stop()
+
+
+def test_one_that_asks_nothing_leaves_after_a_while(monkeypatch):
+    monkeypatch.setattr(door, "STRANGER_S", 0.0)
+    server = MetricsServer("127.0.0.1", 0, None)
+    with socket.create_connection(server.server_address, timeout=LONGEST_S) as idle:
+        assert idle.recv(1) == b""
     server.stop()
 
 

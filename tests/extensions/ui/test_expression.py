@@ -155,3 +155,16 @@ def test_so_many_batches_are_left_out_in_one_call(ask, monkeypatch, narrowed):
         calls, rows = calls + 1, [*rows, *answer["rows"]]
     assert [row["time"] for row in rows] == [1000, 0]
     assert 2 < calls < 20
+
+
+def test_to_decode_values_counts_as_much_as_to_read_them(monkeypatch):
+    log = Log.create(MemoryStore())
+    Admin(log).create_topic("json", 1)
+    with Producer(log, {"compression.type": "zstd"}) as producer:
+        for number in range(4):
+            producer.send("json", b'{"n": %d, "x": "%s"}' % (number, b"x" * 10_000)).get()
+    monkeypatch.setattr(wanted, "MOST_BYTES", 15_000)
+    ask = Asking(log)
+    assert ask("records", topic="json", search='"n": 0')["done"]
+    answer = ask("records", topic="json", filter="n = 0")
+    assert (answer["done"], answer["looked_at"]) == (False, 2)

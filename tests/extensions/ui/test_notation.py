@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -100,11 +101,20 @@ def test_a_type_is_shown_as_it_is(name):
         (timedelta(days=-1), "-1 days 00:00:00.000000"),
         (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
         (b"\xc3\xa9", "X'c3a9'"),
+        (b"a\x7f", "X'617f'"),
         (b"", 'b""'),
         (b'"', 'b"\\""'),
         (OrderedDict(a=(None, {1})), '{"a": [null, [1]]}'),
         (pa.array([float("nan")], pa.float32())[0], "NaN"),
         (pa.array([-(2**63)], pa.timestamp("us"))[0], "-9223372036854775808 us since 1970"),
+        (pa.array([np.float16(0.1)], pa.float16())[0], "0.1"),
+        *(
+            (pa.array([[7, None]], kind)[0], "[7, null]")
+            for kind in (
+                *(pa.large_list(pa.int8()), pa.list_(pa.int8(), 2)),
+                *(pa.list_view(pa.int8()), pa.large_list_view(pa.int8())),
+            )
+        ),
         (pa.array([86_400_000], pa.date64())[0], "1970-01-02"),
         (pa.array(["x"]).dictionary_encode()[0], '"x"'),
         (pa.array([b"ab"], pa.binary(2))[0], 'b"ab"'),

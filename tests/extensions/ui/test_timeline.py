@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from unittest.mock import Mock
@@ -10,11 +11,14 @@ import pytest
 
 from spark_eos import Admin, Log, Producer
 from spark_eos.errors import DivergedLogError
+from spark_eos.extensions.ui import follower as follower_module
 from spark_eos.extensions.ui import timeline
 from spark_eos.extensions.ui.areas.history import entries
+from spark_eos.extensions.ui.areas.records import show_record
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Question
 from spark_eos.log import paths
+from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.protocol.actions import CreateTopic, Entry, Request
 from spark_eos.protocol.encoding.entries import encode_entry
 from spark_eos.storage import MemoryStore
@@ -28,8 +32,8 @@ def write(log, count):
             producer.send("orders", b"x").get()
 
 
-def made(length, snapshot_interval=100_000):
-    log = Log.create(MemoryStore(), snapshot_interval=snapshot_interval, config=RETIRED_AT_ONCE)
+def made(length, snapshot_interval=100_000, config=RETIRED_AT_ONCE):
+    log = Log.create(MemoryStore(), snapshot_interval=snapshot_interval, config=config)
     Admin(log).create_topic("orders", 1)
     write(log, length)
     return log
@@ -107,7 +111,7 @@ def test_what_was_refused_is_known_from_the_state_before():
 
 
 def test_a_browser_that_comes_back_begins_at_a_snapshot(monkeypatch):
-    log = made(0, snapshot_interval=200)
+    log = made(0, snapshot_interval=200, config={})
     follower = Follower(log.store, clock=Waiting())
     asked_by(follower, 1)
     write(log, 450)
@@ -152,6 +156,16 @@ def test_retired_and_damaged_entries_end_the_chain(monkeypatch):
     assert asked_by(follower, 2)["rows"][0]["judged"]
 
 
+def test_entries_that_are_retired_are_no_damage():
+    log = made(30, snapshot_interval=10)
+    list(Maintainer(log, only=["snapshot", "retire"]).run())
+    retired = sum(not info.size for info in log.store.list(paths.LOG))
+    rows = asked_by(Follower(log.store, clock=Waiting()), 1)["rows"]
+    assert retired > 15
+    assert len(rows) == log.state.seq + 1 - retired
+    assert not any("problem" in row for row in rows)
+
+
 def test_a_topic_that_was_deleted_keeps_its_name(monkeypatch):
     log = made(60)
     follower = Follower(log.store, clock=Waiting())
@@ -163,6 +177,16 @@ def test_a_topic_that_was_deleted_keeps_its_name(monkeypatch):
     rows = asked_by(follower, 1, until=8, count=3)["rows"]
     assert [row["judged"] for row in rows[:3]] == [False] * 3
     assert rows[0]["requests"][0]["topics"] == ["orders"]
+
+
+def test_so_many_entries_are_kept_as_they_were_shown(monkeypatch):
+    monkeypatch.setattr(timeline, "_KEPT", 12)
+    follower = Follower(made(30).store, clock=Waiting())
+    newest = asked_by(follower, 1, count=10)["rows"]
+    oldest = asked_by(follower, 1, until=9, count=10)["rows"]
+    assert [(row["seq"], row["judged"]) for row in oldest] == [(seq, True) for seq in range(9, -1, -1)]
+    assert len(follower.memory["time line"]._rows) == 12
+    assert asked_by(follower, 1, count=10)["rows"] == newest
 
 
 def test_another_log_in_the_same_place_begins_anew():
@@ -186,3 +210,48 @@ def test_nothing_of_a_log_that_was_exchanged_is_remembered(monkeypatch):
     assert (follower.version, follower.error) == (version + 1, "it is another one")
     assert follower.remember("files", lambda: 7, for_s=60) == 7
     assert follower.poll(), "it goes on with the log that is there"
+
+
+def test_a_failure_that_was_not_expected_is_shown_without_its_text(monkeypatch):
+    follower = Follower(made(0).store, clock=Waiting())
+    monkeypatch.setattr(follower.log, "follow", Mock(side_effect=KeyError("text of a record")))
+    assert not follower.poll()
+    assert follower.error == "the log cannot be read at the moment: KeyError"
+
+
+def test_a_browser_whose_loop_has_ended_stops_no_poll():
+    follower = Follower(made(0).store, clock=Waiting())
+
+    async def leave():
+        follower.watch(asyncio.Event())
+
+    asyncio.run(leave())
+    assert (follower.watchers, follower.poll(), follower.watchers) == (1, True, 0)
+
+
+def test_a_log_that_cannot_be_read_is_looked_at_less_and_less_often(monkeypatch):
+    follower = Follower(made(0).store, clock=Waiting())
+    follower.asked()
+    waits = []
+    monkeypatch.setattr(follower._stop, "wait", waits.append)
+    for failures in range(7):
+        follower._wait(failures)
+    assert waits == [1, 2, 4, 8, 16, 16, 16]
+
+
+def test_batches_are_kept_for_the_next_browser_and_of_many_the_last_ones(monkeypatch):
+    log = made(6)
+    follower = Follower(log.store, clock=Waiting())
+
+    def reads(offset):
+        before = follower.store.requests["read"]
+        show_record(follower, Question({"topic": "orders", "partition": 0, "offset": offset}))
+        return follower.store.requests["read"] - before
+
+    assert [reads(offset) for offset in (0, 0, 1, 0, 1)] == [1, 0, 1, 0, 0]
+    batch = follower._cached_bytes // 2
+    monkeypatch.setattr(follower_module, "_CACHED_BYTES", 4 * batch)
+    assert [reads(offset) for offset in (2, 3, 0, 4)] == [1, 1, 0, 1]
+    assert [reads(offset) for offset in (0, 2, 3, 4, 1)] == [0, 0, 0, 0, 1]
+    monkeypatch.setattr(follower_module, "_CACHED_BYTES", 4 * batch - 1)  # One takes too much of it.
+    assert [reads(offset) for offset in (5, 5)] == [1, 1]

@@ -17,7 +17,8 @@ from spark_eos.cli.operate.text import head_lines
 from spark_eos.errors import StoreUnavailableError
 from spark_eos.extensions.ui.top.panes import MOST_ROWS, PANES, table
 from spark_eos.extensions.ui.top.view import Top
-from spark_eos.monitoring import Watch
+from spark_eos.monitoring import Lag, OpenTransaction, TopicActivity, Watch
+from spark_eos.monitoring.activity import HeldBack
 from spark_eos.protocol.actions import (
     CommitMicroBatch,
     CommitOffsets,
@@ -165,6 +166,60 @@ def test_every_sort_of_every_pane(log):
                 assert shown.rows
                 assert all(len(row) == len(shown.header) for row in shown.rows)
     producer.close()
+
+
+def test_what_a_sort_puts_first(log):
+    def lag(name, offsets, records, time_ms, held):
+        ends = (0, offsets, offsets + held)
+        return Lag("group", name, "orders", 0, name, 0, *ends, offsets, records, 1, time_ms, 0, is_exact=True)
+
+    look = (
+        Watch(log)
+        .look()
+        ._replace(
+            lags=[lag("c", 9, 5, 10, 7), lag("b", 9, 8, 50, 0), lag("a", 9, 3, 100, 1)],
+            topics=[
+                TopicActivity("c", 1, 6, 0.0, 5.0, 2),
+                TopicActivity("b", 1, 5, 2.0, 10.0, 3),
+                TopicActivity("a", 1, 9, 1.0, 90.0, 0),
+            ],
+            transactions=[opened("c", 2, 10, 4), opened("b", 3, 30, 1), opened("a", 1, 20, 9)],
+        )
+    )
+    by_rate = {"records/s": "bac", "bytes/s": "abc"}
+    for pane, orders in (
+        (READERS, {"time behind": "abc", "records": "bca", "offsets held back": "cab", "name": "abc"}),
+        (TOPICS, {**by_rate, "offsets": "acb", "offsets held back": "bca", "name": "abc"}),
+        (TRANSACTIONS, {"age": "bac", "offsets held back": "acb", "name": "abc"}),
+    ):
+        assert {*orders} == {*pane.sorts}
+        for sort, names in orders.items():
+            shown = "".join(row[1 if pane is READERS else 0] for row in rows(pane, look, sort))
+            assert (pane.name, sort, shown) == (pane.name, sort, names)
+
+
+def opened(name, producer_id, age_s, held, *, parts=1, groups=(), is_prepared=False):
+    held_back = tuple(HeldBack("orders", number, 0, held) for number in range(parts))
+    times = (0, age_s * 1000, 15_000)
+    return OpenTransaction(name, producer_id, 0, *times, held_back, groups, is_prepared)
+
+
+def test_what_a_transaction_has_written(log):
+    transactions = [
+        opened("payer", 1, 20, 1, groups=("billing", "tellers"), is_prepared=True),
+        opened("", 7, 10, 1, parts=22),
+        opened("idle", 8, 5, 0, parts=0),
+    ]
+    look = Watch(log).look()._replace(transactions=transactions)
+    prepared, wide, idle = rows(TRANSACTIONS, look)
+    assert prepared == ("payer", "prepared", "20.0 s", "15.0 s", "1", "orders-0", "billing, tellers")
+    assert wide[:2] == ("producer 7", "open")
+    assert wide[5].endswith("orders-18, orders-19 and 2 more")
+    assert idle[4:] == ("0", "-", "-")
+    assert rows(TRANSACTIONS, look, wanted="ORDERS") == [prepared, wide]
+    assert rows(TRANSACTIONS, look, wanted="tell") == [prepared]
+    by_topic = [rows(READERS, look, wanted="order", by_partition=is_asked) for is_asked in (True, False)]
+    assert list(map(len, by_topic)) == [2, 0], "a topic is not shown where partitions are summed up"
 
 
 def test_a_filter_finds_what_does_not_fit(log):
