@@ -17,6 +17,7 @@ from spark_eos.errors import (
     StorePermissionError,
     UnsupportedVersionError,
 )
+from spark_eos.extensions.backup import view
 from spark_eos.extensions.backup.backing_up import backup_log
 from spark_eos.extensions.backup.deleting import delete_backups, vacuum_backups
 from spark_eos.extensions.backup.listing import list_backups
@@ -140,7 +141,8 @@ def test_nothing_new_is_a_backup_all_the_same():
     assert values(restored(repository)) == [*range(26)]
 
 
-def test_to_a_time():
+def test_to_a_time(monkeypatch):
+    monkeypatch.setattr(view, "_SMALL", 0)  # Of a large pack the entries are read one by one.
     log, repository = created(MemoryStore(), snapshot_interval=1000), MemoryStore()
     times = []
     for number in range(5):
@@ -401,6 +403,31 @@ def test_the_newest_backup_is_the_last_one_that_was_made():
         restored(repository, to_time_ms=log.clock.now_ms())
 
 
+def test_an_id_is_that_of_its_backup_whatever_others_are_named():
+    log, repository = grown(9), MemoryStore()
+    first = backed_up(log, repository, name="first")
+    append(log, 50)
+    backed_up(log, repository, name=first.id)
+    assert values(restored(repository, backup=first.id)) == [*range(12)]
+
+
+@pytest.mark.parametrize("fault", [Fault.FAIL_AFTER, Fault.LOST])
+def test_a_reply_is_lost_when_a_backup_becomes_whole(fault):
+    log, repository = grown(9), MemoryStore()
+    spoilt = FaultyStore(repository)
+    spoilt.inject(fault, "create", f"{MANIFESTS}*")
+    backup = backed_up(log, spoilt)
+    assert list_backups(repository) == [backup]
+    assert listed_in(repository, RUNNING) == []
+
+
+def test_the_end_of_a_backup_outlives_a_power_cut():
+    log = grown(9)
+    source = FaultyStore(log.store)
+    backup = backup_log(source, MemoryStore(), clock=log.clock)
+    assert source.count("ensure_durable", paths.entry(backup.last, log.state.entries_per_folder)) == 1
+
+
 def test_no_log_is_restored_into_the_repository(tmp_path):
     """Deleting backups frees all that lies there and that none of them needs."""
     log, repository = Log.create(str(tmp_path / "log")), tmp_path / "repository"
@@ -503,6 +530,17 @@ def test_damage_is_found_and_never_restored(change):
         else:
             assert values(back) == [*range(12)], f"{name} is only needed for earlier entries"
     assert refused >= 15
+
+
+def test_what_is_worth_a_note_in_the_log_is_no_finding_in_a_backup():
+    log, repository, in_log, in_backup = grown(9), MemoryStore(), [], []
+    log.clock.now = 4e9  # A wrong clock has driven the log's time ahead.
+    append(log, 50)
+    backed_up(log, repository)
+    assert verify(log.store, in_log.append).is_sound
+    assert len(verify_backups(repository, in_backup.append).whole) == 1
+    assert ["time" in one.text for one in in_log] == [True]
+    assert in_backup == []
 
 
 def test_what_is_missing_in_the_repository_is_copied_again():

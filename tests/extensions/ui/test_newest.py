@@ -8,6 +8,7 @@ import pytest
 
 from spark_eos import Admin, Log, Producer
 from spark_eos.extensions.ui.reading import newest
+from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.storage import MemoryStore
 from tests.extensions.ui.asking import Asking
 
@@ -112,6 +113,25 @@ def test_committed_records_unless_others_are_asked_for(log):
         producer.abort_transaction()
     write(log, (0, 3000))
     assert [one[2] for one in placed(ask("records", topic="t"))] == [3000, 1000]
+
+
+def test_records_of_a_compacted_topic():
+    """Its batches have gaps: they are read in the parts that are asked for."""
+    log = Log.create(MemoryStore())
+    Admin(log).create_topic("t", 1, config={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0})
+    with Producer(log) as producer:
+        for number in range(8):
+            producer.send("t", b"x", key=b"k%d" % (number % 5), timestamp_ms=number)
+            producer.flush()
+    list(Maintainer(log, only=["roll", "compact"], tail_rows=1).run())
+    ask = Asking(log)
+    assert placed(ask("records", topic="t")) == [(0, offset, offset) for offset in (7, 6, 5, 4, 3)]
+    assert placed(ask("records", topic="t", **{"from": "offset"}, offset=5)) == [
+        (0, 5, 5),
+        (0, 6, 6),
+        (0, 7, 7),
+    ]
+    assert ask("record", topic="t", partition=0, offset=6)["row"]["time"] == 6
 
 
 def test_a_search_says_how_many_records_it_looked_at(log):
