@@ -24,14 +24,6 @@ _DEEPEST = 50
 _UNITS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 """Of a second."""
 
-_LISTS = (
-    pa.ListScalar,
-    pa.LargeListScalar,
-    pa.FixedSizeListScalar,
-    pa.ListViewScalar,
-    pa.LargeListViewScalar,
-)
-
 _NO_TIME = -(2**63)
 """numpy has no time of this number."""
 
@@ -131,7 +123,7 @@ class _Writer:
         elif pa.types.is_map(kind):
             items = value.values
             self._object(zip(items.field(0), items.field(1), strict=True), depth)
-        elif isinstance(value, _LISTS):
+        elif isinstance(value, pa.ListScalar):
             self._list(value.values, depth)
         elif pa.types.is_dictionary(kind) or isinstance(kind, pa.BaseExtensionType):
             self._scalar(value.value, depth)
