@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
-from spark_eos import Admin
+from spark_eos import Admin, Producer
 from spark_eos.clients.consumer.heartbeat import heartbeat_name
 from spark_eos.errors import ConfigError, NotALogError, StoreUnavailableError
 from spark_eos.log import paths
 from spark_eos.log.log import Log
+from spark_eos.log.schemas.versions import new_ids, numbered, with_ids
 from spark_eos.log.snapshots.snapshots import newest_snapshot
 from spark_eos.maintenance.maintain import Maintainer, size_text
 from spark_eos.maintenance.steps import STEPS, check_steps
+from spark_eos.protocol.actions import AlterTopic
+from spark_eos.protocol.arrow_fields import SCHEMA_VERSION
 from spark_eos.storage import MemoryStore
 from spark_eos.testing import Fault, FaultyStore
 
@@ -269,3 +273,20 @@ def test_a_snapshot_that_cannot_be_settled_is_not_counted_on(log):
     store.ensure_durable = lambda _name: (_ for _ in ()).throw(StoreUnavailableError("down"))
     other.follow()
     assert other.maintenance._snapshots.stored == -1
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_a_topic_of_a_newer_version_is_let_alone(policy):
+    """Its rows can be read by that version: here they are no trouble, whatever was to be done with them."""
+    log = created(MemoryStore())
+    config = {"cleanup.policy": policy, "min.cleanable.dirty.ratio": 0, "key.columns": "a"}
+    Admin(log).create_topic("new", 1, config, schema=pa.schema([pa.field("a", pa.int64(), False)]))
+    with Producer(log) as producer:
+        for _ in range(12):
+            producer.send_arrow("new", pa.table({"a": [1]})).result()
+    topic = log.topic("new")
+    columns = with_ids(topic).append(numbered(pa.field("b", pa.float16()), new_ids(topic)))
+    schema = columns.with_metadata({SCHEMA_VERSION: b"2"}).serialize().to_pybytes()
+    log.commit(lambda _: (AlterTopic("new", topic.topic_id, schema=schema),))
+    passed = [*Maintainer(log, only=("roll", "compact"), tail_rows=1).run()]
+    assert [(done.text, done.error) for done in passed] == [("nothing to do", None)] * 2

@@ -115,6 +115,17 @@ def test_the_newest_batches_are_rolled_if_they_are_many(world):
     assert everything(world.another()) == before, "as read from the store"
 
 
+@pytest.mark.parametrize(
+    ("segment_ms", "later_s", "rolled"), [(60_000, 50, 0), (60_000, 70, 1), (-1, 10**6, 0), (0, 1, 1)]
+)
+def test_a_few_of_the_newest_batches_are_rolled_past_segment_ms(world, segment_ms, later_s, rolled):
+    for number in range(3):
+        world.append(b"%d" % number)
+    Admin(world.log).alter_topic("t", config={"segment.ms": segment_ms})
+    world.log.clock.now += later_s
+    assert len(Roller(world.log).run()) == rolled
+
+
 def test_what_is_open_is_not_rolled(world):
     for number in range(3):
         world.transaction(b"%d" % number)
@@ -736,9 +747,13 @@ def test_a_file_that_is_missing_is_told(world):
     for number in range(12):
         world.append(b"%d" % number)
     world.seal()
-    world.store.delete(world.sealed()[0].file.name)
+    name = world.sealed()[0].file.name
+    data, roller = bytes(world.store.read(name)), Roller(world.log)
+    world.store.delete(name)
     with pytest.raises(ObjectNotFoundError):
-        Roller(world.log).run()
+        roller.run()
+    world.store.create(name, data)
+    assert len(roller.run()) == 1, "it was put back since"
 
 
 # -- Beside others -----------------------------------------------------------------------------------------

@@ -27,7 +27,8 @@ from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.monitoring import members, register
 from spark_eos.monitoring.sizes import Sizes
 from spark_eos.monitoring.status import Space, status_of
-from spark_eos.protocol.actions import CreateTopic, JoinGroup
+from spark_eos.protocol.actions import CreateTopic, Entry, JoinGroup, Request
+from spark_eos.protocol.encoding.entries import decode_entry, encode_entry
 from spark_eos.storage import MemoryStore, Settings, open_store
 from spark_eos.testing import FaultyStore
 from tests.extensions.metrics.metrics_world import SECRET, Time, has, scraped, value, watched
@@ -203,6 +204,24 @@ def test_rejected_requests_and_ends_of_transactions_are_counted():
     assert found["log.requests", "accepted"] == world.log.state.seq - 1
     with suppress(ProducerFencedError):
         producer.close()
+
+
+def test_what_is_refused_or_was_written_before_counts_as_that():
+    world = Watched(garbage_s=None)
+    world.look()
+    send(world.log, "t")
+    state = world.log.state
+    name = paths.entry(state.seq, state.entries_per_folder)
+    (again,) = decode_entry(world.store.read(name), state.seq, name).requests[0].actions
+    world.log.commit(lambda _: (again,))  # Of a writer that did not learn of the first time.
+    state = world.log.state
+    late = Request(b"r" * 16, state.timestamp_ms, (CreateTopic("t", "another id", 1),), "late")
+    name = paths.entry(state.seq + 1, state.entries_per_folder)
+    world.store.create(name, encode_entry(Entry(state.seq + 1, (late,), state.lineage)))
+    found = world.look()
+    assert (found["topic.messages", "t"], found["topic.offsets", "t"]) == (1, 1)
+    assert found["log.requests", "rejected"] == 1
+    assert found["log.requests", "accepted"] == state.seq
 
 
 def test_fencings_are_counted_and_two_programs_of_one_id_are_a_trouble():

@@ -30,6 +30,7 @@ from spark_eos.extensions.ui.areas import groups, health, storage
 from spark_eos.extensions.ui.areas.health import job_of
 from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.security import COOKIE, Access
+from spark_eos.log import paths
 from spark_eos.maintenance.verify.report import FindingCollector, Verdict
 from spark_eos.protocol.actions import JoinGroup
 from spark_eos.protocol.rules.notes import SOUND, VERIFY, note_actions
@@ -316,7 +317,20 @@ def test_overview_topics_and_storage(page):
     assert ask(page, "storage", sort="retention_ms").status_code == 400
     part = ask(page, "topic", topic="orders").json()["page_rows"][0]
     assert (part["start"], part["end"], part["lso"]) == (0, 20, 20)
-    assert ask(page, "storage").json()["batches"] == 2
+    stored = ask(page, "storage").json()
+    orders, json_ = stored["rows"]
+    assert (stored["batches"], stored["bytes"]) == (2, orders["bytes"] + json_["bytes"])
+    assert {name: orders[name] for name in ("batches", "average", "unsealed", "cleanup", "retention_ms")} == {
+        "batches": 1,
+        "average": orders["bytes"],
+        "unsealed": 1,
+        "cleanup": "delete",
+        "retention_ms": "604800000",
+    }
+    assert [(debt["value"], debt["high"]) for debt in stored["debt"]] == [
+        *((one["seq"], False), (2, False), (0, False), (0, False))
+    ]
+    assert [row["format"] for row in ask(page, "topics").json()["rows"]] == ["json", "bytes"]
 
 
 def test_records_by_place_search_and_key(page):
@@ -441,7 +455,17 @@ def test_objects_are_counted(page, follower):
     ask(page, "count-objects")
     storage._counting(follower).wait(60)
     answer = ask(page, "storage").json()
-    assert answer["counted"]["result"]["objects"] == len([*follower.store.list("")])
+    result = answer["counted"]["result"]
+    objects = [*follower.store.list("")]
+    assert (result["objects"], result["bytes"]) == (len(objects), sum(info.size for info in objects))
+    assert {kind["kind"]: kind["objects"] for kind in result["kinds"]} == {
+        "data files": 2,
+        "entries": follower.state.seq + 1,
+    }
+    kinds = [
+        storage._kind(name) for name in (paths.snapshot(5), paths.entry(5), f"{paths.INDEX}a", "_groups/g/m")
+    ]
+    assert kinds == ["snapshots", "entries", "index pages", "other"]
     assert answer["count"] == 50  # Rows of a page.
 
 
@@ -468,6 +492,10 @@ def test_records_around_a_damaged_batch(tmp_path):
         assert "(t-0, offset 2)" in named
         assert answer["done"]
     assert damaged.name in ask(page, "record", topic="t", partition=0, offset=2).json()["error"]
+    ask(page, "check-health", quick=False)
+    job_of(follower).wait(60)
+    (first, *_) = ask(page, "overview").json()["attention"]
+    assert (first["level"], first["text"]) == ("bad", "verify has found 1 damaged or missing objects")
 
 
 def test_findings_come_in_the_order_of_what_they_mean(monkeypatch):
@@ -541,6 +569,8 @@ def test_a_group_and_its_lag(page, log, follower):
     one = ask(page, "group", group="readers").json()
     assert one["page_rows"][0]["lag"] == one["behind"]["records"] == 15
     assert one["behind"]["bytes"] > 0
+    assert ask(page, "topic", topic="orders").json()["readers"] == ["readers"]
+    assert ask(page, "topic", topic="json").json()["readers"] == []
 
 
 def test_of_many_members_the_first_are_shown_and_all_are_counted(page, log, follower, monkeypatch):

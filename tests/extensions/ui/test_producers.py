@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from spark_eos import Admin, Log, Producer
+from spark_eos import Admin, Log, Producer, TopicPartition
 from spark_eos.errors import ProducerFencedError
 from spark_eos.extensions.ui.areas import audit, producers
 from spark_eos.extensions.ui.areas.aborts import abort
@@ -15,7 +15,7 @@ from spark_eos.extensions.ui.follower import Follower
 from spark_eos.extensions.ui.question import Question
 from spark_eos.protocol.actions import ExpireTransaction
 from spark_eos.storage import MemoryStore
-from tests.log.fakes import Waiting
+from tests.log.fakes import FakeClock, Waiting
 
 
 @pytest.fixture
@@ -107,3 +107,33 @@ def test_many_producers_are_paged_and_sorted(log, follower):
         assert " ".join(one["id"] for one in rows) == names, sort
     answer = asked(follower, producers.producers, sort="name", first=2, count=1)
     assert ([one["id"] for one in answer["rows"]], answer["total"]) == (["p2"], 3)
+
+
+def test_open_transactions_and_what_each_holds_back():
+    clock = FakeClock()
+    log = Log.create(MemoryStore(), clock)
+    Admin(log).create_topic("orders", 2)
+    settings = {"transaction.timeout.ms": 60_000, "transaction.two.phase.commit.enable": True}
+    made = [Producer(log, {"transactional.id": name, **settings}) for name in ("b", "c", "a")]
+    for producer in reversed(made):
+        producer.init_transactions()
+    for producer, partitions in zip(made, ((0,), (0, 1), (1,)), strict=True):
+        producer.begin_transaction()
+        for partition in partitions:
+            producer.send("orders", b"x", partition=partition)
+        producer.send_offsets_to_transaction({TopicPartition("orders", 0): 0}, "readers")
+        producer.flush()
+        clock.now += 10
+    made[1].prepare_transaction()
+    clock.now += 45
+    rows = asked(Follower(log.store, clock=clock), open_transactions)["rows"]
+    assert [(row["id"], row["age_ms"], row["held"]) for row in rows] == [
+        *(("b", 75_000, 2), ("c", 65_000, 2), ("a", 55_000, 0))
+    ]
+    assert [row["overdue"] for row in rows] == [True, False, False], "one that is prepared has no timeout"
+    assert [(place["partition"], place["first"], place["held"]) for place in rows[1]["places"]] == [
+        *((1, 0, 2), (0, 1, 0))
+    ]
+    assert [row["groups"] for row in rows] == [["readers"]] * 3
+    for producer in made:
+        producer.close(0)

@@ -230,16 +230,6 @@ def test_a_browser_whose_loop_has_ended_stops_no_poll():
     assert (follower.watchers, follower.poll(), follower.watchers) == (1, True, 0)
 
 
-def test_a_log_that_cannot_be_read_is_looked_at_less_and_less_often(monkeypatch):
-    follower = Follower(made(0).store, clock=Waiting())
-    follower.asked()
-    waits = []
-    monkeypatch.setattr(follower._stop, "wait", waits.append)
-    for failures in range(7):
-        follower._wait(failures)
-    assert waits == [1, 2, 4, 8, 16, 16, 16]
-
-
 def test_batches_are_kept_for_the_next_browser_and_of_many_the_last_ones(monkeypatch):
     log = made(6)
     follower = Follower(log.store, clock=Waiting())

@@ -179,10 +179,19 @@ def test_a_version_that_is_being_made_is_no_trouble(tmp_path, monkeypatch):
     log = Log.create(str(tmp_path / "log"))
     send(log, 1)
     Tables(log).create("nightly", ["orders"])
+    asking = Asking(log)
+    (row,) = asking("publications")["rows"]
+    assert (row["behind"], row["sequence"], row["entries_behind"]) == (1, None, None)
+    Tables(log).publish("nightly")
+    send(log, 4)
+    Admin(log).delete_records({TopicPartition("orders", 0): 2})
+    (row,) = asking("publications")["rows"]
+    assert (row["behind"], row["sequence"]) == (3, 1)
+    assert (row["begun"], row["topics"]) == (False, [{"topic": "orders", "version": 0}])
+    assert row["entries_behind"] == log.follow().seq - row["entry"] > 0
     monkeypatch.setattr(DeltaTarget, "commit", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         Tables(log).publish("nightly")
-    asking = Asking(log)
     for minutes, unfinished in ((0, False), (31, True)):
         asking.follower.log.clock.sleep(minutes * 60)
         (row,) = asking("publications")["rows"]

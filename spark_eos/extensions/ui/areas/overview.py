@@ -11,8 +11,6 @@ from spark_eos.monitoring.places import consumer_groups
 from spark_eos.protocol.rules.notes import VERIFY, noted_ms
 from spark_eos.protocol.state import State
 
-_WORST_FIRST = ("bad", "warn", "note")
-
 
 def pulse(follower: Follower) -> Answer:
     """What is sent to every browser after each poll: small, whatever the log holds."""
@@ -68,4 +66,4 @@ def _attention(follower: Follower, state: State) -> list[Answer]:
             {"level": "bad", "text": f"verify has found {count} damaged or missing objects", "to": "health"}
         )
     hints += [as_found(trouble, state) for trouble in troubles(follower)]
-    return sorted(hints, key=lambda hint: _WORST_FIRST.index(hint["level"]))[:20]
+    return hints[:20]
