@@ -327,6 +327,10 @@ def test_verify_explains_nothing_where_an_older_file_is_missing():
     append(log, 1, 2, 3)
     log.store.delete(listed(log, paths.DATA)[1])
     assert [one.verdict for one in findings(log.store)] == [Verdict.WRONG]
+    log.ensure_topic("u")
+    append(log, 4, 5, topic="u")
+    log.store.delete(listed(log, f"{paths.DATA}u-")[1])  # Of this one it is the newest.
+    assert [one.verdict for one in findings(log.store)] == [Verdict.WRONG] * 2
 
 
 def test_verify_says_that_the_data_was_not_copied():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_eos.errors import ObjectNotFoundError
+from spark_eos.errors import CorruptRecordError, ObjectNotFoundError
 from spark_eos.log import paths
 from spark_eos.log.log import Log
 from spark_eos.log.snapshots.snapshots import newest_snapshot
@@ -19,8 +19,9 @@ from spark_eos.protocol.publication import RETENTION_MS
 from spark_eos.protocol.rules.sealing import sealed_to
 from spark_eos.protocol.types import NO_PRODUCER
 from spark_eos.storage import MemoryStore
+from tests.needing import needs
 
-from .world import DAY_S, another, append, created, listed, stage, values
+from .world import DAY_S, Watched, another, append, created, listed, stage, values
 
 pytestmark = pytest.mark.usefixtures("small_pages")
 
@@ -341,15 +342,33 @@ def versions_apart(log):
     return log
 
 
-def test_a_copy_has_what_is_pinned(log):
+@pytest.mark.parametrize("way", ["copy", pytest.param("backup", marks=needs("backup"))])
+def test_a_copy_has_what_is_pinned(log, way):
     versions_apart(log)
     target = MemoryStore()
-    copy_log(log.store, target, pytest.fail)
+    if way == "copy":
+        copy_log(log.store, target, pytest.fail)
+    else:
+        from spark_eos.extensions.backup.backing_up import backup_log
+        from spark_eos.extensions.backup.restoring import restore_log
+
+        backup_log(log.store, repository := MemoryStore(), clock=log.clock)
+        restore_log(repository, target)
     other = Log.open(target)
     assert pinned_rows(other) == pinned_rows(log)
     assert pinned_rows(other, "begun") == pinned_rows(log, "begun")
     for row in (*pinned_rows(other), *pinned_rows(other, "begun")):
         assert target.read(row.file.name).to_pybytes() == log.store.read(row.file.name).to_pybytes()
+
+
+@needs("backup")
+def test_there_is_no_backup_without_what_is_pinned(log):
+    from spark_eos.extensions.backup.backing_up import backup_log
+
+    versions_apart(log)
+    log.store.delete(segments(log)[0])
+    with pytest.raises(CorruptRecordError, match="The log itself is damaged"):
+        backup_log(log.store, MemoryStore(), clock=log.clock)
 
 
 def test_verify_misses_what_is_pinned(log):
@@ -371,6 +390,19 @@ def test_verify_misses_what_is_pinned(log):
     log.store.delete(name)
     log.store.create(name, data)
     assert findings(log) == []
+
+
+def test_verify_beside_a_version_that_no_longer_needs_a_file(log):
+    versions_apart(log)
+    name, others = segments(log)[0], [end, publish, lambda log: log.store.delete(name)]
+
+    def go_on(_, looked_at):
+        while looked_at == name and others:
+            others.pop(0)(log)
+
+    found = []
+    verify(Watched(log.store, go_on), found.append)
+    assert (found, others) == ([], [])
 
 
 def test_verify_misses_a_pinned_page(log):

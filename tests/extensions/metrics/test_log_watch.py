@@ -543,6 +543,24 @@ def test_a_log_that_is_removed_from_a_bucket_is_down_within_a_minute():
     assert ("topics",) not in found
 
 
+def test_a_log_in_a_bucket_that_is_put_back_is_read_anew():
+    world = Watched(garbage_s=None)
+    inner = world.store.inner
+    send(world.log, "t", 2)
+    copy = {info.name: bytes(inner.read(info.name)) for info in inner.list("")}
+    send(world.log, "t", 3)
+    assert world.look()["topic.offsets", "t"] == 5
+    for info in [*inner.list("")]:
+        inner.delete(info.name)
+    for name, data in copy.items():
+        inner.create(name, data)
+    send(Log.open(inner), "t", 8)
+    found = world.look()
+    assert (found["up",], found["look.errors", "DIVERGED_LOG"]) == (0, 1)
+    found = world.look()
+    assert (found["up",], found["topic.offsets", "t"]) == (1, 10)
+
+
 def test_a_place_without_a_log():
     watch = LogWatch(MemoryStore())
     found = watched(watch)
@@ -597,12 +615,13 @@ def test_troubles_are_those_of_status_by_the_limits_of_the_log():
     assert not [labels for labels in world.look() if labels[0] == "trouble"]
 
 
-def test_an_error_is_said_once(caplog):
-    world = Watched(garbage_s=None)
-    world.store.inject(RuntimeError("a broken cable"), "read", times=None)
+def test_an_error_is_said_once_and_without_secrets(caplog):
+    world = Watched(garbage_s=None, settings=Settings({"s3.secret-access-key": SECRET}))
+    world.store.inject(RuntimeError(f"a broken cable, {SECRET}"), "read", times=None)
     for _ in range(3):
         assert world.look()["up",] == 0
     assert caplog.text.count("a broken cable") == 1
+    assert SECRET not in caplog.text
 
 
 def test_a_listing_that_fails_takes_nothing_else_away():
