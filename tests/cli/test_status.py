@@ -421,7 +421,10 @@ def test_a_wide_transaction_within_its_timeout_is_named(log, clock):
 def test_a_prepared_transaction_is_not_to_be_aborted_from_here(log, clock):
     producer = began(log, "bank", **{"transaction.two.phase.commit.enable": True})
     producer.prepare_transaction()
-    clock.now += 901
+    send(log, 1000)
+    clock.now += 60
+    assert levels(look(log, clock)) == [("note", "prepared waits")], "it holds much back"
+    clock.now += 841
     (one,) = look(log, clock).troubles
     assert (one.level, one.name, one.cure) == ("warning", "prepared waits", ())
     assert "prepared, and waits for the decision of another system" in one.text
@@ -469,7 +472,17 @@ def test_a_mount_that_is_read_only(tmp_path, monkeypatch, flag, expected):
     names = SimpleNamespace(f_files=0, f_favail=0, f_flag=flag)
     monkeypatch.setattr(os, "statvfs", lambda _: names)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1, total=2))
-    assert space_of(PosixStore(tmp_path)).is_read_only == expected
+    space = space_of(PosixStore(tmp_path))
+    assert (space.is_read_only, space.has_names) == (expected, True), "it does not count names"
+    names.f_files = 7
+    assert not space_of(PosixStore(tmp_path)).has_names
+
+
+def test_the_worst_is_told_first(log, clock):
+    began(log, "late", **{"transaction.timeout.ms": 10_000})
+    clock.now += 11
+    found = look(log, clock, space=lambda _: Space(40 << 30, 1000 << 30))
+    assert levels(found) == [("critical", "hanging transaction"), ("note", "little space")]
 
 
 def test_a_full_disk_is_told_of_a_log_that_cannot_be_read(clock):
@@ -580,8 +593,12 @@ def test_of_many_that_were_fenced_the_others_are_counted(log, clock):
             began(log, f"payer-{number}").close()
         began(log, f"payer-{number}")
         Admin(log).abort_transaction(f"payer-{number}")
+    for _ in range(2):
+        began(log, "payer-6")
     found = [one for one in look(log, clock).troubles if one.name == "fenced"]
-    assert [one.about for one in found] == [*(f"payer-{number}" for number in range(5)), ""]
+    assert [one.about for one in found] == ["payer-6", *(f"payer-{number}" for number in range(4)), ""], (
+        "the most often first"
+    )
     assert found[-1].text == "2 more transactional.ids have the same trouble"
     assert found[-1].look == (("audit", LOG),)
 
@@ -617,6 +634,10 @@ def test_a_timeout_has_fenced(log, clock):
     (one,) = look(log, clock).troubles
     assert one.level == "note"
     assert "transaction 0 of epoch 0 is aborted" in one.text
+    for _ in range(2):
+        began(log, "late")
+    (one,) = [one for one in look(log, clock).troubles if one.name == "fenced"]
+    assert one.text.startswith("transactional.id 'late' was fenced 2 times in ")
 
 
 # -- How it is printed ------------------------------------------------------------------------------

@@ -6,10 +6,12 @@ import pytest
 
 from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.cli.operate.text import head_lines
+from spark_eos.clients.consumer.heartbeat import heartbeat_name
 from spark_eos.errors import StorePermissionError
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.monitoring import lags_across
 from spark_eos.monitoring.activity import OpenTransaction
+from spark_eos.monitoring.places import consumer_groups
 from spark_eos.monitoring.status import status_of
 from spark_eos.monitoring.troubles.transactions import of_transactions
 from spark_eos.monitoring.troubles.trouble import LOG
@@ -110,6 +112,49 @@ def test_a_job_that_runs_once_a_day_is_late_by_its_own_limit(log, clock):
     assert troubles(log, clock) == []
 
 
+def behind(log, clock):
+    """What is said of readers that are behind."""
+    return [one for one in status_of(log.store, clock=clock).troubles if one.name.endswith(" behind")]
+
+
+def test_of_many_readers_that_are_behind_the_latest_are_named(log, clock):
+    for number in range(7):
+        send(log)
+        clock.now += 10
+        Admin(log).alter_group_offsets(f"g{number}", {TopicPartition("orders", 0): number})
+    clock.now += 400
+    found = behind(log, clock)
+    assert [one.about for one in found] == ["g0", "g1", "g2", "g3", "g4", ""]
+    assert found[-1].text == "2 more readers have the same trouble"
+
+
+def test_the_group_of_a_query_is_one_of_consumers_once_it_has_members(log):
+    micro_batch(log, "orders", 0)
+    assert consumer_groups(log.follow()) == set()
+    log.commit(lambda _: (JoinGroup("copy", "m", ("orders",), ("range",), 45_000),))
+    assert consumer_groups(log.follow()) == {"copy"}
+
+
+def test_a_query_that_is_behind_and_commits_is_not_to_be_started_again(log, clock):
+    send(log, 4)
+    clock.now += 400
+    micro_batch(log, "orders", 1)
+    (one,) = behind(log, clock)
+    assert (one.name, one.advice) == ("query behind", "it runs: give it more cores, or larger micro-batches")
+
+
+def test_of_a_group_that_is_behind_the_members_without_a_sign_of_life_are_named(log, clock):
+    send(log, 4)
+    Admin(log).alter_group_offsets("billing", {TopicPartition("orders", 0): 1})
+    for member_id in ("a", "b"):
+        join = JoinGroup("billing", member_id, ("orders",), ("range",), 45_000)
+        log.commit(lambda _, join=join: (join,))
+    clock.now += 400
+    log.store.overwrite(heartbeat_name("billing", "a"), b"1 %d" % clock.now_ms())
+    (one,) = behind(log, clock)
+    assert one.advice.startswith("1 of its 2 members show no sign of life: remove them")
+
+
 def test_unread_records_without_an_age_are_not_caught_up(log, clock):
     """The clock of this machine is behind those of the producers."""
     send(log, 5)
@@ -140,6 +185,8 @@ def test_retention_that_does_not_run(log, clock):
     clock.now += 3600 + 2 * DAY_S - 60
     assert troubles(log, clock) == []
     clock.now += 120
+    with Producer(log) as producer:
+        producer.send("orders", b"young", partition=1)
     assert troubles(log, clock) == [("note", "retention behind", "")]
     Admin(log).alter_topic("orders", config={"retention.ms": "-1"})
     assert troubles(log, clock) == []

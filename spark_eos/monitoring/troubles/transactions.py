@@ -99,7 +99,7 @@ def _description(transaction: OpenTransaction, lags: Sequence[Lag]) -> str:
 
 
 def _waiting(places: set[tuple[str, int]], lags: Sequence[Lag]) -> list[str]:
-    readers = {(lag.kind, lag.name) for lag in lags if (lag.topic, lag.partition) in places and lag.held_back}
+    readers = {(lag.kind, lag.name) for lag in lags if (lag.topic, lag.partition) in places}
     return [f"{kind} {name!r}" for kind, name in sorted(readers)]
 
 

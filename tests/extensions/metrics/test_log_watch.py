@@ -529,6 +529,8 @@ def test_a_log_that_is_removed_and_another_one_in_its_place(tmp_path):
     assert found["up",] == 1
     assert ("topic.offsets", "second") in found
     assert ("topic.offsets", "first") not in found
+    send(Log.open(url), "second")
+    assert world.look()["topic.messages", "second"] == 1
 
 
 def test_a_log_that_is_removed_from_a_bucket_is_down_within_a_minute():

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
@@ -210,6 +211,15 @@ def test_a_measured_store_has_the_data_where_the_log_has_it(tmp_path):
     assert [*data.rglob("*.arrow")]
     assert read_arrow(Log.open(store), "t").read_all()["value"].to_pylist() == [b"x"]
     assert read_arrow(url, "t").read_all()["value"].to_pylist() == [b"x"]
+
+
+def test_a_source_that_fails_takes_no_other_one_away(caplog):
+    registry, store = CollectorRegistry(), MeasuredStore(MemoryStore())
+    for source in (SimpleNamespace(points=lambda: 1 / 0, histograms=tuple), store):
+        register(source, registry=registry)
+    store.create("a", b"x")
+    assert has(scraped(registry)[0], "eoslog_storage_io_bytes_total", operation="create")
+    assert "cannot be had: division by zero" in caplog.text
 
 
 def test_a_registration_ends():
