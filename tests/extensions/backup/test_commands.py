@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from unittest.mock import Mock
-
 import pytest
 
-from spark_eos import Admin, Log
+from spark_eos import Log
 from spark_eos.cli.command import main
-from spark_eos.errors import StoreFullError
 from spark_eos.extensions.backup.listing import list_backups
 from spark_eos.extensions.backup.repository import Repository
 from spark_eos.protocol.rules.notes import BACKUP, noted_ms
 from spark_eos.storage import open_store
 
 
-def test_the_commands_do_what_they_are_asked_for(tmp_path, capsys, monkeypatch):
+def test_the_commands_do_what_they_are_asked_for(tmp_path, capsys):
     log = Log.create(str(tmp_path / "log"))
     repository, back = str(tmp_path / "repository"), str(tmp_path / "back")
     assert main(["backup", log.url, repository, "--name", "monday"]) == 0
@@ -43,7 +40,3 @@ def test_the_commands_do_what_they_are_asked_for(tmp_path, capsys, monkeypatch):
     assert "nothing is freed, since backups are under way: 1" in capsys.readouterr().out
     assert main(["backups", "vacuum", repository, "--give-up", "0"]) == 0
     assert "wednesday had died, and is given up" in capsys.readouterr().out
-
-    monkeypatch.setattr(Admin, "note_backup", Mock(side_effect=StoreFullError("no room")))
-    assert main(["backup", log.url, repository, "--note"]) == 1
-    assert "not noted in the log, but the backup is made: no room" in capsys.readouterr().err
