@@ -194,7 +194,7 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command that ``args`` begins with."""
         name = args[0]
-        if name not in self.commands and not _is_option(name) and not ctx.resilient_parsing:
+        if name not in self.commands and not ctx.resilient_parsing:
             self._refuse_order(ctx, args)
             self._refuse(ctx, name)
         return super().resolve_command(ctx, args)
