@@ -104,6 +104,11 @@ def test_the_first_action_that_leaves_a_trace_decides_for_all(monkeypatch):
     assert fate.fate_of(EMPTY, (Fate.UNKNOWN,)) is Fate.UNKNOWN
 
 
+def test_a_producer_that_is_gone_may_have_been_there():
+    """It has expired since: that it is not in the state does not say that it never was."""
+    assert fate.fate_of(EMPTY, (InitProducer(7, 1, "tx", 60_000),)) is Fate.UNKNOWN
+
+
 def test_what_is_repeatable_in_part_is_not_repeatable():
     both = AppendBatches(NO_PRODUCER, (), ()), SetAppVersion("app", 1)
     assert [fate.is_repeatable([one]) for one in both] == [False, True]

@@ -21,6 +21,7 @@ from spark_eos.log.commit.outcomes import (
     FoundRequest,
     Report,
     are_reportable,
+    mean_requests,
     read_newest,
     read_results,
     with_entry,
@@ -549,6 +550,7 @@ def test_results_are_reportable_as_they_are():
     assert read_results(text, one, ACTIONS) == FoundRequest(5, b"lineage", RESULTS)
     assert read_results(text, two, ACTIONS[1:]) == FoundRequest(5, b"lineage", (None,))
     assert read_results(text, b"x" * 16, ACTIONS) is None
+    assert mean_requests(with_entry(text, 6, b"", [], own=4)) == 3
 
 
 def test_the_newest_entries_are_reportable():

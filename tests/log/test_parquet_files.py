@@ -210,6 +210,11 @@ def test_what_parquet_does_not_have_is_refused(type_, says):
         ParquetFileWriter(MemoryStore(), "tables/t/0-x.parquet", layout, 0, ParquetOptions())
 
 
+def test_a_decimal_may_have_nothing_before_its_point():
+    layout = Layout.typed(pa.schema([("x", pa.decimal128(5, 5))]), 1)
+    ParquetFileWriter(MemoryStore(), "tables/t/0-x.parquet", layout, 0, ParquetOptions())
+
+
 def test_every_flipped_byte_is_named():
     store, file, batches = written(KAFKA, KAFKA_ROWS)
     whole = store.read(file.name).to_pybytes()

@@ -91,6 +91,14 @@ def test_a_given_time_that_is_years_ahead_is_refused_and_nothing_is_written(url,
     assert [record.value for record in records(url)] == [b"now"]
 
 
+def test_of_finer_times_the_whole_milliseconds_are_kept(url):
+    with Producer(url) as producer:
+        for unit, parts in (("us", 1_000), ("ns", 1_000_000)):
+            times = pa.array([2 * parts - 1, -1], pa.int64()).cast(pa.timestamp(unit, "UTC"))
+            producer.send_arrow("t", pa.table({"value": [b"x"] * 2, "timestamp": times}))
+    assert [record.timestamp_ms for record in records(url)] == [1, -1] * 2
+
+
 def test_what_a_topic_allows(url):
     admin, now_ms = Admin(url), SYSTEM.now_ms()
     admin.create_topic("any", config=ANY)

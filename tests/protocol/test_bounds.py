@@ -106,6 +106,14 @@ def test_what_no_state_allows(state, what):
     assert isinstance(outcome.error, InvalidRequestError)
 
 
+@pytest.mark.parametrize("letter", ["g", "ä"])
+def test_a_name_has_as_many_characters_as_kafka_has_room_for(state, letter):
+    for count, is_possible in ((32_767, True), (32_768, False)):
+        action = a.CommitOffsets(letter * count, ())
+        _, outcome = apply(state, a.Request(bytes(16), 1000, (action,), "w"))
+        assert isinstance(outcome, Rejected) is not is_possible
+
+
 @pytest.mark.parametrize(
     "request_",
     [

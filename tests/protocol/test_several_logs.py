@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from spark_eos.errors import (
+    DivergedLogError,
     InvalidPidMappingError,
     InvalidRequestError,
     InvalidTxnStateError,
     ProducerFencedError,
 )
+from spark_eos.log.deciding.outcome import decision_of
 from spark_eos.protocol.actions import (
     AddFollowers,
     AlterLog,
@@ -151,6 +153,16 @@ def test_a_decision_that_others_wait_for_does_not_expire(log, commit):
     log.do(AlterLog((("transactional.id.expiration.ms", "1"),)))
     log.do(expiry)
     assert not log.state.producers
+
+
+def test_what_is_not_in_the_log_yet_is_decided_by_another_one(log):
+    """By the one that was put back, and may have gone on with the same numbers."""
+    stamp, decision = deciding(log)
+    state = log.state
+    decider = Decider(state.log_id, "file:///x", stamp.producer_id, *decision[:3], state.seq)
+    assert decision_of(state, decider, "file:///x") == decision
+    with pytest.raises(DivergedLogError, match="was put back from a backup or a copy"):
+        decision_of(state, decider._replace(seq=state.seq + 1), "file:///x")
 
 
 def test_what_decides_is_not_prepared(log):

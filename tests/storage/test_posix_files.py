@@ -15,6 +15,14 @@ def test_the_disk_begins_with_the_bytes_of_a_large_file_early(tmp_path, monkeypa
         assert begun == [(0, 12), (12, 25)]
 
 
+def test_a_write_of_a_part_goes_on(tmp_path, monkeypatch):
+    real = files.os.write
+    with files.TemporaryFile(str(tmp_path)) as file:
+        monkeypatch.setattr(files.os, "write", lambda descriptor, view: real(descriptor, view[:3]))
+        file.write(memoryview(b"ten bytes."))
+        assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"ten bytes."]
+
+
 def test_that_it_cannot_be_asked_to_is_no_error(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "WRITEBACK_BYTES", 1)
     for call in (None, lambda *_: -1):
