@@ -233,6 +233,8 @@ def test_partitions_for(url):
         assert producer.partitions_for("new") == {0, 1}
         Admin(url).alter_topic("t", partitions=4)
         assert producer.partitions_for("t") == {0, 1, 2, 3}
+        Admin(Log.open(url)).alter_topic("t", partitions=5)  # As another process does.
+        assert producer.partitions_for("t") == {0, 1, 2, 3, 4}
     with (
         Producer(url, auto_create_topics_enable=False) as producer,
         pytest.raises(UnknownTopicOrPartitionError),

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from spark_eos import Consumer, TopicPartition
+from spark_eos.clients.consumer.partition_state import PartitionState
+from spark_eos.config.isolation import Isolation
 from spark_eos.errors import CorruptRecordError
 from spark_eos.log import paths
+from spark_eos.log.data.records import read
 from spark_eos.maintenance.vacuum import Vacuum
 from spark_eos.protocol.rules import sealing
 from spark_eos.storage import MemoryStore
@@ -44,6 +47,24 @@ def test_it_plans_anew(log, begun):
     Vacuum(log, min_age_s=0).run()
     assert len(listed(log, paths.DATA)) < 10
     assert polled(begun) == [*range(1, 20)]
+
+
+def test_within_a_poll_it_goes_on_behind_the_end_that_the_poll_knew(log):
+    append(log, *range(20))
+    reader = another(log)
+    state = reader.follow()
+    part = PartitionState(reader, T0, reader.topic("t"), Isolation.READ_COMMITTED)
+    part.seek(0)
+    part.prepare(state)
+    append(log, *range(20, 25))
+    roll(log)
+    Vacuum(log, min_age_s=0).run()
+
+    def taken():
+        return part.take(state, 100, lambda topic, fetch: read(reader.store, topic, fetch))
+
+    assert sum(records.num_rows for records in iter(taken, None)) == 25
+    assert (part.position, taken()) == (25, None)
 
 
 def test_a_file_that_is_lost_is_an_error(log, begun):

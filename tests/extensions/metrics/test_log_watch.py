@@ -379,6 +379,11 @@ def test_a_path_that_is_no_text(tmp_path):
 # -- Maintenance ----------------------------------------------------------------------------------------
 
 
+def snapshot_age(log, now_ms):
+    points = Snapshots().look(log, now_ms, "")
+    return next(one.value for one in points if one.metric.name.endswith("snapshot.age"))
+
+
 def test_debt_and_what_maintenance_makes_of_it():
     world = Watched(snapshot_interval=4)
     log = world.log.without_maintenance()
@@ -394,13 +399,15 @@ def test_debt_and_what_maintenance_makes_of_it():
     assert found["maintenance.small_batches", "t"] == 0
     assert found["maintenance.unsealed_entries",] < 4
     now_ms = SYSTEM.now_ms()
-    young, old = (
-        next(
-            one.value for one in Snapshots().look(log, at_ms, "") if one.metric.name.endswith("snapshot.age")
-        )
-        for at_ms in (now_ms, now_ms + 3_600_000)
-    )
+    young, old = (snapshot_age(log, at_ms) for at_ms in (now_ms, now_ms + 3_600_000))
     assert (0 <= young < 60, old) == (True, young + 3600)
+    (name,) = (info.name for info in log.store.list(paths.SNAPSHOTS))
+    seq = paths.snapshot_seq(name)
+    name = paths.entry(seq, log.state.entries_per_folder)
+    entry = decode_entry(log.store.read(name), seq, name)
+    first = entry.requests[-1]._replace(request_id=bytes(16), timestamp_ms=now_ms - 7_200_000)
+    log.store.overwrite(name, encode_entry(entry._replace(requests=(first, *entry.requests))))
+    assert snapshot_age(log, now_ms) == young, "as of the newest request of its entry"
     # By the times of the entries there is no garbage yet: writers have a day.
     assert found["maintenance.garbage.objects",] == 0
 

@@ -95,6 +95,7 @@ def test_records_do_not_go_round(log):
 
 def test_a_mirror_that_was_taken_over_from_never_writes_again(log):
     mirrored(log, "in", "K1", "a")
+    noted(log, Note("first", "cluster", "others"))
     check_not_taken_over(log.state, "in")
     state = noted(log, Note("out", "cluster", "positions", "in"))
     check_not_taken_over(state, "another")

@@ -21,6 +21,7 @@ from spark_eos.errors import (
     SchemaMismatchError,
     UnknownTopicOrPartitionError,
 )
+from spark_eos.extensions.tables.contents import topic_of
 from spark_eos.extensions.tables.tables import Tables
 from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.vacuum import Vacuum
@@ -390,6 +391,13 @@ def test_publications_that_cannot_be_are_refused(world, arguments, error, said):
     with pytest.raises(error, match=said):
         world.tables.create(**{"name": "r", "topics": ["orders"], **arguments})
     assert world.log.follow().seq == seq
+
+
+def test_a_topic_of_the_same_name_is_another_one(world):
+    state = world.log.state
+    assert topic_of(state, "events", state.topics["events"].topic_id).name == "events"
+    with pytest.raises(UnknownTopicOrPartitionError, match="with id gone is not in the log any more"):
+        topic_of(state, "events", "gone")
 
 
 def test_a_publication_that_is_not_there(world):

@@ -16,6 +16,7 @@ import pytest
 from spark_eos import Admin, Log, Producer
 from spark_eos.errors import InvalidRequestError
 from spark_eos.extensions.ui.areas import records
+from spark_eos.extensions.ui.reading.cells import cells
 from spark_eos.extensions.ui.reading.exports import as_parquet
 from spark_eos.storage import MemoryStore
 from tests.extensions.ui.asking import Asking
@@ -100,6 +101,11 @@ def test_the_fields_of_avro(log):
     send(log, "t", {"name": HOSTILE})
     (row,) = Asking(log)("records", topic="t")["rows"]
     assert row["cells"] == {"name": {"text": HOSTILE, "as": "text", "cut": False}}
+
+
+def test_a_text_that_is_no_utf_8_is_shown_as_bytes():
+    broken = pa.array([b"\xffx"]).view(pa.string())[0]
+    assert cells({"a": broken}, 100)["a"]["as"] == "value"
 
 
 def test_a_spreadsheet_computes_nothing(log):

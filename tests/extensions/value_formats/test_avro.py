@@ -254,6 +254,9 @@ def test_blocks_of_several_kinds():
     columns, problems = decoded(schema, schema, [one, sized, b"\x00"])
     assert not problems
     assert columns["value"].to_pylist() == [[1, 2, 3], [1, 2, 3], []]
+    step = step_of(parse(json.dumps(schema)))
+    for data in (one, sized, b"\x05\x06\x02\x04\x06\x00"):  # And -3 items in 3 bytes.
+        assert step(data, 0) == len(data)
 
 
 # -- Rows that cannot be encoded --------------------------------------------------------------------------

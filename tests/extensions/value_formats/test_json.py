@@ -73,6 +73,12 @@ def test_the_columns_of_a_json_schema():
     }
 
 
+def test_an_object_whose_properties_have_no_names_is_one_column():
+    values = {"type": "object", "additionalProperties": {"type": "integer"}}
+    (field,) = schema_fields(json.dumps(values))
+    assert (field.name, field.type.item_type) == ("value", pa.int64())
+
+
 @pytest.mark.parametrize(
     ("part", "type_"),
     [
