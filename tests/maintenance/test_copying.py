@@ -415,3 +415,7 @@ def test_the_command(log_url, tmp_path, capsys):
     assert '"last_entry": 4, "files": 3' in capsys.readouterr().out
     assert main(("copy", log_url, str(tmp_path / "one"))) == 1
     assert "holds a log already: copy into an empty folder" in capsys.readouterr().err
+    (tmp_path / "settings").write_text("s3.region=eu-central-1\n")
+    settings = ("--destination-config", str(tmp_path / "settings"))
+    assert main(("copy", log_url, str(tmp_path / "three"), *settings)) == 1
+    assert "s3.region" in capsys.readouterr().err

@@ -18,6 +18,7 @@ from spark_eos.log.data.arrow_file import compression_of
 from spark_eos.log.data.parquet.plan import plan_sealed
 from spark_eos.log.data.planner import Fetch, plan
 from spark_eos.maintenance import rewrite, rolling
+from spark_eos.maintenance.maintain import Maintainer
 from spark_eos.maintenance.rewrite import SMALL_BYTES, Rewriter, read_row
 from spark_eos.maintenance.rolling import GROWTH, Roller, plan_roll, rows_after
 from spark_eos.maintenance.segments.form import Form
@@ -61,6 +62,8 @@ def test_many_small_batches_become_one(world):
         world.transaction(b"%d" % number)
     world.seal()
     before, stored = everything(world.log), world.stored()
+    (look,) = Maintainer(world.log, only=["roll"], dry_run=True).run()
+    assert (look.text, world.stored()) == ("would rewrite parts of t-0", stored)
     (step,) = Roller(world.log).run()
     assert everything(world.log) == before
     (row,) = world.sealed()

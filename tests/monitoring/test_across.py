@@ -120,7 +120,7 @@ def test_what_is_planned_and_not_committed_does_not_count(world):
 def test_without_the_checkpoint_no_figure_is_given(world):
     """The other log may be any, or Kafka: the entry has names of topics alone."""
     Admin(world.out).create_topic("orders", 1)
-    world.commit(0, world.at(4, 0))
+    world.commit(0, world.at(4, 0), '{"of another kind": {"0": "2"}}')
     (one,) = world.look(checkpoints=Checkpoints())
     assert (one.topic, one.source_log, one.lags) == ("orders", None, ())
     assert f"checkpoint of query {QUERY}: give it with --checkpoint" in one.problem

@@ -30,3 +30,13 @@ def test_columns_that_change_places_are_others(bench):
             check.check([topic])
     checks[2].check([topic])  # Its own column is the same.
     ColumnCheck(options, whole).check([topic])  # A query that is started now knows.
+
+
+def test_a_new_topic_has_no_null_where_the_query_knows_of_none(bench):
+    admin = Admin(bench.log)
+    for name, is_nullable in (("t1", False), ("t2", True)):
+        admin.create_topic(name, schema=pa.schema([pa.field("a", pa.string(), nullable=is_nullable)]))
+    options = parse_source({"path": bench.url, "subscribe": "t1"}, streaming=True)
+    check = ColumnCheck(options, source_schema(options))
+    with pytest.raises(SchemaMismatchError, match="column 'a' may be null now"):
+        check.check([bench.state.topics["t2"]])

@@ -388,6 +388,9 @@ def test_another_batch_or_another_checkpoint(runs, bench, hand_made):
     frame = runs.frame(0, "a")
     with pytest.raises(IllegalStateError, match="batch 1 does not run, but batch 0"):
         runs.transaction(frame, 1)
+    alone = Frame(AT_ONCE, [], [], {"sql.streaming.queryId": None, "spark.jobGroup.id": "a group of mine"})
+    with pytest.raises(IllegalStateError, match="no micro-batch runs in this thread"):
+        runs.transaction(alone, 0)
     other = str(hand_made("other").path)
 
     def write():
