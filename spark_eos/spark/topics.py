@@ -213,17 +213,24 @@ def check_columns(options: SourceOptions, schema: StructType) -> None:
         names = {at.topic for at in selected_partitions(options, state, gone_topics)} & set(state.topics)
         if names and all(check_free(options, state.topics[name], schema) for name in names):
             return
-    types = {field.name: field.dataType for field in source_schema(options)}
+    columns = source_schema(options)
     for field in schema:
-        if field.name not in types:
+        if field.name not in columns.names:
             raise SchemaMismatchError(
                 f"the schema that was given names column {field.name!r}, which is not there; there are "
-                f"{', '.join(types)}. Leave .schema(...) out, or name only these"
+                f"{', '.join(columns.names)}. Leave .schema(...) out, or name only these"
             )
-        if field.dataType != types[field.name]:
+        given_type, own = field.dataType.simpleString(), columns[field.name]
+        if given_type != own.dataType.simpleString():
             raise SchemaMismatchError(
-                f"the schema that was given says column {field.name!r} is {field.dataType.simpleString()}, but it is "
-                f"{types[field.name].simpleString()}. Leave .schema(...) out and cast afterwards"
+                f"the schema that was given says column {field.name!r} is {given_type}, but it is "
+                f"{own.dataType.simpleString()}. Leave .schema(...) out and cast afterwards"
+            )
+        if field.dataType != own.dataType or (own.nullable and not field.nullable):
+            raise SchemaMismatchError(
+                f"the schema that was given is another one than the topic's in what may be null in column "
+                f"{field.name!r} ({given_type}), or in metadata of its fields. Leave .schema(...) out (option columns "
+                "chooses columns as they are), or make the DataFrame again if the topic was altered since"
             )
 
 

@@ -6,7 +6,15 @@ import re
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from spark_eos import Admin, BatchTransaction, Consumer, Producer
 from spark_eos.config.kafka.names import REPLACED, TRANSPORT, kafka_name
@@ -15,6 +23,7 @@ from spark_eos.config.source import SOURCE
 from spark_eos.errors import ConfigError, SchemaMismatchError
 from spark_eos.log.log import Log
 from spark_eos.spark.options import parse_any_source, parse_sink, parse_source
+from spark_eos.spark.schema import arrow_schema
 from spark_eos.spark.sink.sink_target import options_for, prepare
 from spark_eos.spark.topics import check_columns, source_schema
 
@@ -491,3 +500,39 @@ def test_a_schema_that_is_given_names_each_column_once(tmp_path):
     check_columns(options, ROWS)
     with pytest.raises(SchemaMismatchError, match="names a column twice: key, value, value"):
         check_columns(options, twice)
+
+
+NEVER_NULL = (
+    StructField("id", LongType(), False),
+    StructField("tags", ArrayType(StringType(), False)),
+    StructField("at", StructType([StructField("x", IntegerType(), False)])),
+)
+
+
+@pytest.mark.parametrize("field", NEVER_NULL)
+def test_a_schema_that_is_given_says_of_nothing_that_it_is_never_null(tmp_path, field):
+    log = str(tmp_path / "log")
+    own = StructType([StructField("id", LongType()), StructField("tags", ArrayType(StringType()))])
+    own.add(StructField("at", StructType([StructField("x", IntegerType())])))
+    Admin(log).create_topic("t", 1, schema=arrow_schema(own))
+    options = parse_source({"path": log, "subscribe": "t"}, streaming=False)
+    given = StructType([field])
+    check_columns(options, given.toNullable())
+    with pytest.raises(
+        SchemaMismatchError, match=f"what may be null in column '{field.name}'.*Leave .schema"
+    ):
+        check_columns(options, given)
+
+
+@pytest.mark.parametrize("field", NEVER_NULL)
+def test_a_schema_that_is_given_for_json_says_of_nothing_that_it_is_never_null(tmp_path, field):
+    """A value that lacks it would end the query with an error of Java or Arrow that names no record."""
+    log = str(tmp_path / "log")
+    Admin(log).create_topic("t", 1, config={"value.format": "json"})
+    options = parse_source({"path": log, "subscribe": "t", "row.format": "typed"}, streaming=False)
+    given = StructType([field])
+    check_columns(options, given.toNullable())
+    with pytest.raises(
+        SchemaMismatchError, match=rf"column '{field.name}'.* never null.*schema.toNullable\(\)"
+    ):
+        check_columns(options, given)

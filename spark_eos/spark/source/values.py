@@ -101,6 +101,12 @@ def check_free(options: SourceOptions, topic: Topic, schema: StructType) -> bool
     added = {field.name: field for field in added_columns(options)}
     fields = arrow_schema(schema)
     _check_names(topic, list(fields))
+    for field, any_null in zip(schema, schema.toNullable(), strict=True):
+        if field != any_null:
+            raise SchemaMismatchError(
+                f"the schema that was given says that column {field.name!r}, or something in it, is never null, but "
+                "any part of a JSON value may be missing: leave NOT NULL out (schema.toNullable())"
+            )
     for field in fields:
         if field.name in added:
             if of_arrow(added[field.name].type) != schema[field.name].dataType:
