@@ -254,10 +254,11 @@ class TopicAdmin(AdminBase):
             An offset lies after the last stable one.
         """
         log = self._log()
-        wanted = places(log, offsets)
+        first_kept = places(log, offsets)
         log.end_overdue()  # Only stable records can go.
         state = log.commit(
-            lambda state: (AdvanceLogStart(tuple(_stable(state, place) for place in wanted)),), writer=WRITER
+            lambda state: (AdvanceLogStart(tuple(_stable(state, place) for place in first_kept)),),
+            writer=WRITER,
         ).state
         return {TopicPartition(*at): partition_of(state, TopicPartition(*at)).start for at in offsets}
 
