@@ -12,9 +12,10 @@ T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
 
 MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
+"""The largest numbers of Java's types, which are limits of many of Kafka's options."""
+
 MAX_COUNT = 2**62
 """The largest number that an entry of the log may carry (`spark_eos.protocol.types.MAX_NUMBER`)."""
-"""The largest numbers of Java's types, which are limits of many of Kafka's options."""
 
 MAX_UINT = 2**32 - 1
 """The largest number of four bytes."""
