@@ -16,14 +16,18 @@ PATIENT = {"linger.ms": 100_000, "batch.size": 1_000_000}
 """Nothing goes out before it is flushed."""
 
 
-@pytest.fixture
-def full():
-    """A log on a disk that is full."""
+def on_a_full_disk(error):
     store = FaultyStore(MemoryStore())
     log = Log.create(store, retry=Retry(deadline_s=0))
     log.ensure_topic("t")
-    store.inject(StoreFullError("full"), "upload", "data/*", times=None)
+    store.inject(error, "upload", "data/*", times=None)
     return log
+
+
+@pytest.fixture
+def full():
+    """A log on a disk that is full."""
+    return on_a_full_disk(StoreFullError("full"))
 
 
 def test_flush_says_once_that_records_failed(full):
@@ -67,6 +71,17 @@ def test_a_future_of_a_function_that_has_returned_can_tell_no_more(full):
     assert sent_and_flushed()
     with pytest.raises(RecordsFailedError, match="1 record that was sent"):
         producer.close()
+
+
+def test_an_error_of_a_store_that_is_its_own_cause_is_said():
+    """Python allows ``raise error from error``."""
+    error = StoreFullError("full")
+    error.__cause__ = error
+    producer = Producer(on_a_full_disk(error), PATIENT)
+    producer.send("t", b"one")
+    with pytest.raises(RecordsFailedError, match="1 record that was sent"):
+        producer.flush()
+    producer.close()
 
 
 def test_a_memory_that_is_full_takes_nothing_from_what_flush_says(full, capsys):

@@ -131,7 +131,7 @@ MUTANTS = (
         _SEGMENTS,
         "    if end <= first or checksum(pages[first:end]) != action.replaced:",
         "    if end <= first:",
-        "segments that somebody has rewritten are replaced by what another made of the old ones",
+        "segments that one process has rewritten are replaced by what another process made of the old ones",
         _OF_SEALING,
     ),
     Mutant(
@@ -172,7 +172,7 @@ MUTANTS = (
         _PIECES,
         "repr([page.identity for page in pages])",
         "repr([(page.base_offset, page.next_offset) for page in pages])",
-        "pages that somebody has rewritten pass for the old ones",
+        "pages that another process has rewritten pass for the old ones",
         _OF_SEALING,
     ),
     # -- parts of snapshots -----------------------------------------------------------------------------

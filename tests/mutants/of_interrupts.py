@@ -29,7 +29,7 @@ MUTANTS = (
         _CONSUMER,
         "            self._fetcher.rewind()  # Ctrl-C",
         "            pass  # Ctrl-C",
-        "an interrupted poll moves positions after records that nobody got",
+        "an interrupted poll moves positions past records that it has not returned",
         _OF_INTERRUPTS,
     ),
     Mutant(
@@ -94,7 +94,7 @@ MUTANTS = (
         _COMMIT,
         "                self._waiting = [other for other in self._waiting if other is not ticket]\n",
         "                pass\n",
-        "a commit that was interrupted while it waited goes in with somebody else's, at any later time",
+        "a commit that was interrupted while it waited goes in with that of another thread, at any later time",
         _OF_INTERRUPTS,
     ),
     Mutant(

@@ -105,7 +105,7 @@ MUTANTS = (
         _POSIX,
         '                raise outcome_unknown(error, "create", path) from error',
         '                raise store_error(error, "create", path) from error',
-        "a create whose last sync failed is told as one that was not made",
+        "a create whose last sync failed is said not to have happened, though it may have",
         _OF_POSIX,
     ),
     Mutant(

@@ -59,3 +59,16 @@ def test_complete_mode_does_not_replace_what_lies_behind_an_open_transaction(
     assert bench.values("out") == ["c"]
     with pytest.raises(ProducerFencedError):
         other.close()
+
+
+def test_a_replay_in_complete_mode_replaces_nothing_and_so_waits_for_no_transaction(bench, driver):
+    """Its result is in the log: the reply was lost, and a transaction was begun before Spark repeats the batch."""
+    driver(overwrite=True).run(0, "a", "b")
+    with Producer(bench.url, {"transactional.id": "other"}) as other:
+        other.init_transactions()
+        other.begin_transaction()
+        other.send("out", b"open")
+        other.flush()
+        driver(overwrite=True).run(0, "a", "b")
+        other.abort_transaction()
+    assert bench.values("out") == ["a", "b"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from decimal import Decimal
@@ -14,15 +15,17 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as sf
 
-from spark_eos import Admin, BatchTransaction, MicroBatchTransaction
+from spark_eos import Admin, BatchTransaction, MicroBatchTransaction, Producer
 from spark_eos.errors import (
     CheckpointMismatchError,
     ConfigError,
     IllegalStateError,
+    OffsetOutOfRangeError,
     ProducerFencedError,
     SchemaMismatchError,
     UnknownTopicOrPartitionError,
 )
+from spark_eos.log.clock import SYSTEM
 from spark_eos.log.time_travel import earliest, replay
 from spark_eos.protocol.actions import AppendBatches, CommitMicroBatch, SetAppVersion
 from spark_eos.spark.start import start_query
@@ -382,6 +385,30 @@ def test_a_topic_is_overwritten_together_with_an_append(runs, bench):
             transaction.write(frame, "latest")
             transaction.write(frame, "all")
     assert (bench.values("latest"), bench.values("all")) == ([1, 1], [0, 1])
+
+
+def test_a_topic_is_not_overwritten_before_another_transaction_has_ended_or_timed_out(
+    runs, bench, monkeypatch
+):
+    bench.topic("latest")
+    frame = runs.frame(0, "0")
+    other = Producer(bench.url, {"transactional.id": "other", "transaction.timeout.ms": 60_000})
+    other.init_transactions()
+    other.begin_transaction()
+    other.send("latest", b"open")
+    other.flush()
+
+    def overwrite():
+        with runs.transaction(frame, 0) as transaction:
+            transaction.write(frame, "latest", mode="overwrite")
+
+    with pytest.raises(OffsetOutOfRangeError, match="transaction 'other' is open since offset 0"):
+        overwrite()
+    monkeypatch.setattr(type(SYSTEM), "monotonic", lambda _clock: time.monotonic() + 61)
+    overwrite()
+    assert bench.values("latest") == [0]
+    with pytest.raises(ProducerFencedError):
+        other.close()
 
 
 def test_another_batch_or_another_checkpoint(runs, bench, hand_made):

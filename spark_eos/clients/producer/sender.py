@@ -358,7 +358,11 @@ class Sender:
 
 def _forget_frames(error: BaseException) -> None:
     """The frames of a traceback keep those of the program that has called, and futures in them that it has dropped."""
-    below: BaseException | None = error
-    while below is not None:
-        below.__traceback__ = None
-        below = below.__cause__ or below.__context__
+    visited_ids: set[int] = set()
+    errors: list[BaseException | None] = [error]
+    while errors:
+        cause = errors.pop()
+        if cause is not None and id(cause) not in visited_ids:  # Python allows ``raise error from error``.
+            visited_ids.add(id(cause))
+            cause.__traceback__ = None
+            errors += (cause.__cause__, cause.__context__)

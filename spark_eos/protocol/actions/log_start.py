@@ -54,12 +54,12 @@ def advance(state: State, action: AdvanceLogStart) -> tuple[State, None]:
 
 
 def _held(state: State, target: PartitionOffset, partition: Partition) -> OffsetOutOfRangeError:
-    producer = state.producers[min(partition.open, key=lambda producer_id: partition.open[producer_id])]
-    holder = producer.transactional_id or f"of producer id {producer.producer_id}"
+    first = min(partition.open, key=lambda producer_id: partition.open[producer_id])
+    holder = state.producers[first].transactional_id
     return OffsetOutOfRangeError(
         f"the records of topic {target.topic!r} cannot be replaced: in partition {target.partition} transaction "
-        f"{holder!r} is open since offset {partition.last_stable_offset}, and what was written after it would stay. "
-        "Wait for its end, or abort it with `eoslog transactions abort`, and write again"
+        f"{holder!r} is open since offset {partition.open[first]}, and what was written after it would stay. Wait "
+        "for its end, or abort it with `eoslog transactions abort`, and write again"
     )
 
 
