@@ -74,13 +74,13 @@ def emptied(browser: Browser) -> Iterator[Page]:
     yield page
     page.unroute_all(behavior="ignoreErrors")
     page.evaluate("try { localStorage.clear(); sessionStorage.clear() } catch {}")  # No site, no storage.
-    page.context.clear_cookies()
-    page.context.clear_permissions()
-    page.emulate_media(color_scheme="null")
     nothing = '<link rel="icon" href="data:,">'  # Else the browser asks for an icon.
     page.route(EMPTY, lambda route: route.fulfill(body=nothing, content_type="text/html"))
     page.goto(EMPTY)
     page.unroute(EMPTY)
+    page.context.clear_cookies()  # Left before: a page that is logged out leads to the form, and crosses the way here.
+    page.context.clear_permissions()
+    page.emulate_media(color_scheme="null")
 
 
 @contextmanager
