@@ -228,7 +228,7 @@ def test_pools_of_forked_processes(tmp_path):
 def test_a_fork_while_other_threads_commit_and_poll(tmp_path):
     """Whatever locks they hold, in the child they are free, and nothing of theirs is sent twice."""
     log = Log.open_or_create(tmp_path)
-    over = threading.Event()
+    over, going, moved = threading.Event(), threading.Event(), threading.Event()
     sent = [0, 0]
 
     def produce(number):
@@ -237,6 +237,8 @@ def test_a_fork_while_other_threads_commit_and_poll(tmp_path):
                 producer.send("t", b"parent")
                 producer.flush()
                 sent[number] += 1
+                moved.set()
+                going.wait()
 
     def poll():
         with Consumer(log, {"group.id": "g"}) as consumer:
@@ -257,9 +259,15 @@ def test_a_fork_while_other_threads_commit_and_poll(tmp_path):
 
     try:
         for _ in range(25):
-            assert in_child(child) is None
+            going.set()
+            moved.clear()
+            assert moved.wait(60)
+            one = Child(child)
+            going.clear()  # What they write, the child reads: the slower it is, the more there would be.
+            assert one.outcome() is None
     finally:
         over.set()
+        going.set()
         for thread in threads:
             thread.join()
     found = values(tmp_path)
