@@ -41,9 +41,6 @@ LONGEST = (
 """What forks, while the process is small: a copy of a large one takes longer. Then the files that take longest, in that
 order: begun last, one of them would run alone at the end."""
 
-SPARKS = 2
-"""So many processes have the files with ``spark`` in their path: a new session takes a core for some seconds."""
-
 
 def pytest_collection_modifyitems(items):
     """All other files stay in their order, and so do the tests of each."""
@@ -66,8 +63,11 @@ def pytest_xdist_make_scheduler(config, log):
                 self._reschedule(node)
 
         def _assign_work_unit(self, node):
-            """The first file in which there is Spark, or is not; where none of these is left, the first one."""
-            has_spark = node in self.nodes[:SPARKS]
+            """One process has the files with ``spark`` in their path: a session takes a core for some seconds.
+
+            Where none of its own kind is left, a process gets the first of the others.
+            """
+            has_spark = node is self.nodes[0]
             scope = next((name for name in self.workqueue if ("spark" in name) == has_spark), None)
             if scope is not None:
                 self.workqueue.move_to_end(scope, last=False)

@@ -26,7 +26,7 @@ def test_the_longest_files_are_first():
     assert found == [(TESTS / files[at], name) for at in (3, 1, 0, 2) for name in "12"]
 
 
-def test_two_processes_of_four_have_a_spark():
+def test_one_process_of_four_has_a_spark():
     remote = pytest.importorskip("xdist.remote")
 
     class Node:
@@ -42,7 +42,7 @@ def test_two_processes_of_four_have_a_spark():
         def shutdown(self):
             self.shutting_down = True
 
-    tests = [f"{folder}/test_{file}.py::test_it" for folder in ("log", "spark") for file in "abcdefgh"]
+    tests = [f"{folder}/test_{file}.py::test_it" for folder in ("log", "spark") for file in "abcdefghijkl"]
     option = SimpleNamespace(dist="loadfile", loadscopereorder=False)
     config = SimpleNamespace(option=option, getvalue=lambda _: ["4*popen"])
     scheduler = pytest_xdist_make_scheduler(config, remote.Producer("test", enabled=False))
@@ -52,7 +52,7 @@ def test_two_processes_of_four_have_a_spark():
         scheduler.add_node_collection(node, tests)
     scheduler.schedule()
     folders = [{file.partition("/")[0] for file in node.files} for node in nodes]
-    assert folders == [{"spark"}, {"spark"}, {"log"}, {"log"}]
+    assert folders == [{"spark"}, {"log"}, {"log"}, {"log"}]
     while scheduler.workqueue:
         scheduler._assign_work_unit(nodes[3])
     assert sorted(file for node in nodes for file in node.files) == [
