@@ -33,7 +33,7 @@ def here(tmp_path, capfdbinary):
 @pytest.fixture
 def url(log_url):
     Admin(log_url).create_topic("t", 2)
-    with Producer(log_url) as producer:
+    with Producer(log_url, {"linger.ms": 60_000}) as producer:  # All are one batch: a poll takes one.
         for number in range(5):
             producer.send(
                 "t", b"%d" % number, key=b"k", headers=[("h", b"v")], partition=0, timestamp_ms=1000 + number
