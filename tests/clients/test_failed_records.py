@@ -73,6 +73,25 @@ def test_a_future_of_a_function_that_has_returned_can_tell_no_more(full):
         producer.close()
 
 
+@pytest.mark.parametrize("link", ["__cause__", "__context__"])
+def test_an_error_below_that_of_the_store_keeps_no_future_either(link):
+    error = StoreFullError("full")
+    producer = Producer(on_a_full_disk(error), PATIENT)
+
+    def sent_and_flushed():
+        future = producer.send("t", b"one")
+        try:
+            int("no number")  # The error's traceback has this frame.
+        except ValueError as below:
+            setattr(error, link, below)
+        producer.flush()
+        return future.done()
+
+    assert sent_and_flushed()
+    with pytest.raises(RecordsFailedError, match="1 record that was sent"):
+        producer.close()
+
+
 def test_an_error_of_a_store_that_is_its_own_cause_is_said():
     """Python allows ``raise error from error``."""
     error = StoreFullError("full")
