@@ -305,6 +305,25 @@ def test_another_process_of_the_same_partitions_stops_this_one():
     assert len(values(Log.open(store))) == 1
 
 
+@pytest.mark.parametrize(
+    "options", [{"topics": ("t",)}, {"partitions": {"t": [0]}}], ids=["group", "partitions"]
+)
+def test_what_is_refused_though_its_partitions_are_its_own_ends_it(options):
+    """Nothing is given up then: it would try the same batch for ever."""
+    log = Log.create(MemoryStore(), FakeClock(), Retry(deadline_s=1))
+    source = Listed([Message(0)], high=1)
+    mirror = Mirror(log, source, MirrorOptions("m", **options), print)
+    errors = [AssertionError("the same batch again"), ProducerFencedError("why")]
+
+    def refuse(_filled):
+        raise errors.pop()
+
+    mirror._writer.write = refuse
+    source.subscribe = lambda _names, take, _give_up: take([("t", 0)])
+    with pytest.raises(ProducerFencedError, match=r"^why$"):
+        mirror.run(lambda: False, once=True)
+
+
 def test_a_partition_that_kafka_has_not_is_named():
     log = Log.create(MemoryStore(), FakeClock(), Retry(deadline_s=1))
     mirror = Mirror(log, Listed(), MirrorOptions("m", partitions={"t": [0, 1]}), print)
