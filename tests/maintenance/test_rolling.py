@@ -869,6 +869,7 @@ def test_plans():
     assert planned(large, small, small, large) == (1, 3)
     assert planned(rolled, small) == (0, 2), "it grows tenfold"
     assert planned((1, 400_000), small) == (1, 2), "it would not grow"
+    assert planned(small, (1, 400_000), small) == (0, 1), "the leftmost first"
     assert planned(*[rolled] * (GROWTH - 1)) is None
     assert planned(*[rolled] * GROWTH) == (0, GROWTH)
     assert planned(small, small, after=lambda one: one.rows) is None

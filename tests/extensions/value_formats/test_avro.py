@@ -131,6 +131,7 @@ def test_what_no_column_can_have_is_named(schema, says):
     ("text", "says"),
     [
         ("{", "this is not"),
+        ("string", "this is not"),
         ('{"type": "enum", "name": "E"}', "not valid"),
         (
             '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "money"}]}',

@@ -142,10 +142,7 @@ def parse(text: str, references: tuple[str, ...] = ()) -> AvroSchema:
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError) as error:
-        if text.strip() in PRIMITIVES:
-            schema = text.strip()
-        else:
-            raise ConfigError(f"an Avro schema is JSON; this is not: {error}") from error
+        raise ConfigError(f"an Avro schema is JSON; this is not: {error}") from error
     try:
         names: dict[str, Any] = {}
         for reference in references:
