@@ -177,6 +177,19 @@ def test_a_writer_that_has_not_read_of_the_move_stages_where_its_file_is_looked_
     assert data_of(tmp_path / "log") == set()
 
 
+def test_a_writer_that_has_not_read_of_the_move_stages_though_another_log_has_the_place_before(
+    url: str, tmp_path: Path
+) -> None:
+    move(url, tmp_path / "a")
+    log = Log.open(url)
+    move(url, tmp_path / "b")
+    shutil.rmtree(tmp_path / "a")
+    Admin(str(tmp_path / "other"), {"data.url": str(tmp_path / "a")}).create_topic("t")
+    commit(log, stage(log, b"three"))
+    assert received(url) == [b"one", b"two", b"three"]
+    assert data_of(tmp_path / "a") == set()
+
+
 def test_tasks_that_were_planned_at_each_step(url: str, tmp_path: Path) -> None:
     """A plan goes to tasks with the place of its moment; it holds until the old place is emptied."""
     log = Log.open(url)
