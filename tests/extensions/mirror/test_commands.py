@@ -110,17 +110,38 @@ def test_it_ends_by_itself_if_it_is_told_to(url, monkeypatch, way):
     assert run(monkeypatch, way, url, "--topic", "a", "--once").once
 
 
-def test_what_moves_a_group_asks_kafka_as_the_mirror_of_that_name(url, monkeypatch):
+BACK = "return_to_kafka."
+KAFKA, TARGET = "moving.kafka_state.KafkaState", "out.kafka_target.KafkaTarget"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "call", "client", "given"),
+    [
+        (["wait", "--topic", "a,b"], "checks.wait", KAFKA, (["a", "b"], 60.0)),
+        (["wait", "--timeout", "3"], "checks.wait", KAFKA, ((), 3.0)),
+        (["wait", "--back", "--timeout", "3"], f"{BACK}wait_until_sent", TARGET, ((), 3.0)),
+        (["group", "--group", "g"], "group.move_group", KAFKA, ("g", 60.0, False)),
+        (["group", "--group", "g", "--accept-loss"], "group.move_group", KAFKA, ("g", 60.0, True)),
+        (["group", "--group", "g", "--back"], f"{BACK}move_group_back", TARGET, ("g", 60.0, False)),
+        (
+            ["group", "--group", "g", "--back", "--accept-loss", "--timeout", "3"],
+            f"{BACK}move_group_back",
+            TARGET,
+            ("g", 3.0, True),
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_moves_asks_kafka_as_the_mirror_of_that_name(url, monkeypatch, arguments, call, client, given):
     made = []
 
-    def wait(_log, kafka, name, topics, timeout_s):
-        made.append((kafka.made_with, name, tuple(topics), timeout_s))
-        return 1
+    def moved(_log, kafka, name, *rest, **named):
+        made.append((kafka.made_with, name, (*rest, *named.values())))
+        return 0 if arguments[0] == "wait" else []
 
-    monkeypatch.setattr("spark_eos.extensions.mirror.moving.kafka_state.KafkaState", Client)
-    monkeypatch.setattr("spark_eos.extensions.mirror.moving.checks.wait", wait)
-    arguments = ("--topic", "a,b", "--timeout", "3", "--bootstrap-server", "kafka:9092")
-    assert main(("mirror", "wait", url, "--name", "m", *arguments)) == 0
-    ((client, *rest),) = made
-    assert client == ({"bootstrap.servers": "kafka:9092"}, f"{GROUP_PREFIX}m", 30.0)
-    assert rest == ["m", ("a", "b"), 3.0]
+    monkeypatch.setattr(f"spark_eos.extensions.mirror.{client}", Client)
+    monkeypatch.setattr(f"spark_eos.extensions.mirror.moving.{call}", moved)
+    way, *options = arguments
+    assert main(("mirror", way, url, "--name", "m", "--bootstrap-server", "kafka:9092", *options)) == 0
+    group = f"{GROUP_PREFIX}m" if client is KAFKA else "m"
+    assert made == [(({"bootstrap.servers": "kafka:9092"}, group, 30.0), "m", given)]
