@@ -18,7 +18,9 @@ from spark_eos import Admin, Consumer, Producer, TopicPartition
 from spark_eos.errors import ConfigError, RecordDeserializationError, SchemaRegistryError
 from spark_eos.extensions.value_formats import registry as registries
 from spark_eos.extensions.value_formats.registry import Registry
+from spark_eos.log.log import Log
 from spark_eos.log.topics import codec_of
+from spark_eos.storage import MemoryStore
 from tests.extensions.value_formats.registry_server import RegistryServer
 from tests.extensions.value_formats.schemas import EVERY, example, of
 
@@ -70,9 +72,9 @@ def context():
 
 
 def codec(config, **of_the_reader):
-    with_log = Admin(f"memory://confluent-{id(config)}")
-    with_log.create_topic("orders", config=config)
-    return codec_of(with_log._log().topic("orders"), **of_the_reader)
+    log = Log.create(MemoryStore())
+    Admin(log).create_topic("orders", config=config)
+    return codec_of(log.topic("orders"), **of_the_reader)
 
 
 def test_what_confluents_serializer_writes_is_read(registry):
